@@ -1,0 +1,1 @@
+//! Filters, sorts and page tokens of the list requests.

@@ -1,0 +1,1 @@
+//! Template variables in a task's command and arguments, such as `{{.outputPrefix}}`.
