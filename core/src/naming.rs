@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn names_are_readable_and_stable() {
-        assert_eq!(task_action_name(&id("", "flytesnacks", "nightly", "a0")), "nightly-a0-r2qkfg6dzcf4zlhc");
-        assert_eq!(pod_name(&id("", "flytesnacks", "nightly", "a0"), 2), "nightly-a0-r2qkfg6dzcf4zlhc-2");
+        assert_eq!(task_action_name(&id("", "flytesnacks", "nightly", "a0")), "nightly-a0-hkrss3k3wn5m7aig");
+        assert_eq!(pod_name(&id("", "flytesnacks", "nightly", "a0"), 2), "nightly-a0-hkrss3k3wn5m7aig-2");
     }
 
     #[test]
