@@ -2,12 +2,16 @@
 //!
 //! Written: names in lowerCamelCase, enums by name, 64-bit integers as strings, times as RFC 3339 with `Z`, defaults
 //! left out. Read: both spellings of a name, enums by name or number, integers as numbers or strings; fields that the
-//! schema doesn't know are ignored.
+//! schema doesn't know are ignored. The same message always makes the same text and the same bytes: keys of objects are
+//! in alphabetical order.
 
 use prost::{Message, Name};
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
 
 use crate::DESCRIPTOR_POOL;
+
+mod exact;
+mod ordered;
 
 /// Why a message couldn't be turned into JSON or read from it.
 #[derive(Debug, thiserror::Error)]
@@ -42,12 +46,11 @@ pub fn encode<M: Message + Name>(message: &M) -> Result<Vec<u8>, JsonError> {
     };
     let dynamic = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice())
         .map_err(|error| not_representable(error.to_string()))?;
-    let mut out = Vec::new();
-    let mut serializer = serde_json::Serializer::new(&mut out);
+    // Reflected maps are in an order of chance; a JSON value sorts them.
     dynamic
-        .serialize_with_options(&mut serializer, &SerializeOptions::new())
-        .map_err(|error| not_representable(error.to_string()))?;
-    Ok(out)
+        .serialize_with_options(serde_json::value::Serializer, &SerializeOptions::new())
+        .and_then(|value| serde_json::to_vec(&value))
+        .map_err(|error| not_representable(error.to_string()))
 }
 
 /// Reads a message from JSON.
@@ -57,12 +60,13 @@ pub fn decode<M: Message + Name + Default>(json: &[u8]) -> Result<M, JsonError> 
         message: M::full_name(),
         cause,
     };
+    exact::check(json, &descriptor).map_err(invalid)?;
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let options = DeserializeOptions::new().deny_unknown_fields(false);
     let dynamic = DynamicMessage::deserialize_with_options(descriptor, &mut deserializer, &options)
         .map_err(invalid)?;
     deserializer.end().map_err(invalid)?;
-    M::decode(dynamic.encode_to_vec().as_slice())
+    M::decode(ordered::encode(&dynamic).as_slice())
         .map_err(|error| invalid(serde::de::Error::custom(error)))
 }
 
