@@ -213,7 +213,10 @@ impl Action {
         };
         attempt.phase = action.phase;
         if let Some(recorded) = new.recorded {
-            let ended_at = recorded.ended_at.unwrap_or(now).max(recorded.started_at.unwrap_or(Timestamp::from_ms(i64::MIN)));
+            let ended_at = recorded
+                .ended_at
+                .unwrap_or(now)
+                .max(recorded.started_at.unwrap_or(Timestamp::from_ms(i64::MIN)));
             action.phase = recorded.phase;
             action.started_at = recorded.started_at.or(Some(ended_at));
             action.created_at = action.started_at.unwrap_or(now).min(now);

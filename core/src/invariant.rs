@@ -33,7 +33,10 @@ pub fn check(action: &Action) -> Result<(), Broken> {
             return broken("A3", format!("attempt {} is over but has no failure", attempt.number));
         }
         if attempt.phase.is_terminal() != attempt.ended_at.is_some() {
-            return broken("A4", format!("attempt {} is {} with end {:?}", attempt.number, attempt.phase, attempt.ended_at));
+            return broken(
+                "A4",
+                format!("attempt {} is {} with end {:?}", attempt.number, attempt.phase, attempt.ended_at),
+            );
         }
         if let Some(failure) = &attempt.failure
             && (failure.code.is_empty() || failure.message.is_empty())
@@ -60,7 +63,10 @@ pub fn check(action: &Action) -> Result<(), Broken> {
             "S11",
             format!(
                 "{} user and {} system failures with budgets {} and {}",
-                action.user_failures, action.system_failures, action.policy.user_retries, action.policy.system_retries
+                action.user_failures,
+                action.system_failures,
+                action.policy.user_retries,
+                action.policy.system_retries
             ),
         );
     }
@@ -86,7 +92,12 @@ pub fn check(action: &Action) -> Result<(), Broken> {
 pub fn check_change(before: &Action, after: &Action) -> Result<(), Broken> {
     let broken = |id, found: String| Err(Broken { id, action: after.id.to_string(), found });
     if before.phase.is_terminal() {
-        let same = Action { in_cluster: after.in_cluster, version: after.version, updated_at: after.updated_at, ..before.clone() };
+        let same = Action {
+            in_cluster: after.in_cluster,
+            version: after.version,
+            updated_at: after.updated_at,
+            ..before.clone()
+        };
         if same != *after {
             return broken("S1", format!("it had ended as {} and changed to {after:?}", before.phase));
         }
@@ -96,7 +107,13 @@ pub fn check_change(before: &Action, after: &Action) -> Result<(), Broken> {
         return broken("S8", format!("it went from {:?} back to {:?}", rank(before), rank(after)));
     }
     if after.updated_at < before.updated_at || after.version <= before.version {
-        return broken("S8", format!("version {} at {} follows {} at {}", after.version, after.updated_at, before.version, before.updated_at));
+        return broken(
+            "S8",
+            format!(
+                "version {} at {} follows {} at {}",
+                after.version, after.updated_at, before.version, before.updated_at
+            ),
+        );
     }
     Ok(())
 }

@@ -46,7 +46,9 @@ pub fn label_value(text: &str) -> String {
 /// `r` and 19 letters and digits made of 19 handed-in random bytes: a run name that the server chooses.
 pub fn generated_run_name(random: [u8; 19]) -> String {
     const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-    std::iter::once('r').chain(random.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % 36]))).collect()
+    std::iter::once('r')
+        .chain(random.iter().map(|byte| char::from(LETTERS[usize::from(*byte) % 36])))
+        .collect()
 }
 
 /// Why a text cannot be a run's name; `None` when it can. RFC 1035 label, at most 30 characters: it becomes part of
@@ -55,7 +57,9 @@ pub fn run_name_fault(name: &str) -> Option<&'static str> {
     let mut bytes = name.bytes();
     match bytes.next() {
         None => return Some("it must not be empty"),
-        Some(first) if !first.is_ascii_lowercase() => return Some("it must begin with a lower-case letter (RFC 1035 label)"),
+        Some(first) if !first.is_ascii_lowercase() => {
+            return Some("it must begin with a lower-case letter (RFC 1035 label)");
+        }
         Some(_) => {}
     }
     if name.chars().count() > crate::id::NAME_MAX_CHARS {
@@ -150,7 +154,18 @@ mod tests {
 
     #[test]
     fn case_72_any_user_name_becomes_a_valid_object_name() {
-        for name in ["Whalesay", "my_task", "org.Flyte.Task", "größe", "-x-", "a..b", "", "9", "日本語", &"z".repeat(300)] {
+        for name in [
+            "Whalesay",
+            "my_task",
+            "org.Flyte.Task",
+            "größe",
+            "-x-",
+            "a..b",
+            "",
+            "9",
+            "日本語",
+            &"z".repeat(300),
+        ] {
             let name = pod_name(&id("o", "p", name, name), u32::MAX);
             assert!(is_dns_label(&name), "{name}");
         }

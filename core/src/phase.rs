@@ -102,7 +102,8 @@ impl Phase {
     pub fn parse(text: &str) -> Option<Self> {
         let squeezed: String =
             text.chars().filter(|c| *c != '_').map(|c| c.to_ascii_uppercase()).take(64).collect();
-        let name = squeezed.strip_prefix("ACTIONPHASE").or(squeezed.strip_prefix("PHASE")).unwrap_or(&squeezed);
+        let name =
+            squeezed.strip_prefix("ACTIONPHASE").or(squeezed.strip_prefix("PHASE")).unwrap_or(&squeezed);
         Self::ALL.into_iter().find(|phase| phase.name().chars().filter(|c| *c != '_').eq(name.chars()))
     }
 }

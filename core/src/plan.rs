@@ -21,7 +21,12 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { ttl_ms: 3_600_000, graces: Graces::default(), pending_timeout_ms: None, terminating_patience_ms: 60_000 }
+        Self {
+            ttl_ms: 3_600_000,
+            graces: Graces::default(),
+            pending_timeout_ms: None,
+            terminating_patience_ms: 60_000,
+        }
     }
 }
 
@@ -150,7 +155,11 @@ pub fn plan(action: &Action, view: &ClusterView, settings: &Settings, now: Times
     if action.kind != Kind::Task || !action.in_cluster {
         return Plan::wait("nothing: it has no part in the cluster", None);
     }
-    if action.phase.is_terminal() { plan_ended(action, view, settings, now) } else { plan_live(action, view, settings, now) }
+    if action.phase.is_terminal() {
+        plan_ended(action, view, settings, now)
+    } else {
+        plan_live(action, view, settings, now)
+    }
 }
 
 fn plan_ended(action: &Action, view: &ClusterView, settings: &Settings, now: Timestamp) -> Plan {
@@ -200,19 +209,17 @@ fn plan_live(action: &Action, view: &ClusterView, settings: &Settings, now: Time
         return Plan::act(Command::DeletePod(stale.pod.clone()));
     }
     let mut plan = match (&attempt.pod, view.pods.iter().find(|pod| pod.attempt == attempt.number)) {
-        (None, Some(seen)) if seen.observation.deletion_at.is_none() => Plan::act(Command::Apply(Input::PodCreated {
-            attempt: attempt.number,
-            pod: seen.pod.clone(),
-        })),
+        (None, Some(seen)) if seen.observation.deletion_at.is_none() => {
+            Plan::act(Command::Apply(Input::PodCreated { attempt: attempt.number, pod: seen.pod.clone() }))
+        }
         (None, _) => start(attempt, view, task_action, settings, now),
         (Some(known), Some(seen)) if seen.pod == *known => follow(attempt, seen, settings, now),
-        (Some(known), _) => {
-            Plan::act(Command::ConfirmGone { attempt: attempt.number, pod: known.clone() })
-        }
+        (Some(known), _) => Plan::act(Command::ConfirmGone { attempt: attempt.number, pod: known.clone() }),
     };
     if plan.command.is_none() {
         let wanted = projection(action);
-        let nothing_to_show = task_action.shown.is_none() && wanted.phase == Phase::Queued && wanted.message.is_empty();
+        let nothing_to_show =
+            task_action.shown.is_none() && wanted.phase == Phase::Queued && wanted.message.is_empty();
         if task_action.shown.as_ref() != Some(&wanted) && !nothing_to_show {
             plan.command = Some(Command::Show(wanted));
         }
@@ -222,7 +229,12 @@ fn plan_live(action: &Action, view: &ClusterView, settings: &Settings, now: Time
 }
 
 /// The first clock that has run out, as an input, or when the next one does.
-fn clocks(action: &Action, attempt: &Attempt, settings: &Settings, now: Timestamp) -> Result<Option<Timestamp>, Input> {
+fn clocks(
+    action: &Action,
+    attempt: &Attempt,
+    settings: &Settings,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Input> {
     let mut next = None;
     if let Some(deadline_ms) = action.policy.deadline_ms {
         let at = action.created_at.plus_ms(deadline_ms);
@@ -236,7 +248,11 @@ fn clocks(action: &Action, attempt: &Attempt, settings: &Settings, now: Timestam
         if at <= now {
             return Err(Input::AttemptTimedOut {
                 attempt: attempt.number,
-                message: format!("Attempt {} ran longer than its timeout of {} s", attempt.number, timeout_ms / 1000),
+                message: format!(
+                    "Attempt {} ran longer than its timeout of {} s",
+                    attempt.number,
+                    timeout_ms / 1000
+                ),
             });
         }
         next = earliest(next, Some(at));
@@ -246,8 +262,11 @@ fn clocks(action: &Action, attempt: &Attempt, settings: &Settings, now: Timestam
     {
         let at = attempt.created_at.plus_ms(timeout_ms);
         if at <= now {
-            let mut message =
-                format!("Attempt {} did not start within its queued timeout of {} s", attempt.number, timeout_ms / 1000);
+            let mut message = format!(
+                "Attempt {} did not start within its queued timeout of {} s",
+                attempt.number,
+                timeout_ms / 1000
+            );
             if !attempt.message.is_empty() {
                 message.push_str(": ");
                 message.push_str(&attempt.message);
@@ -274,7 +293,9 @@ fn start(
     let patience = view
         .pods
         .iter()
-        .filter_map(|pod| pod.observation.deletion_at.map(|at| (pod, at.plus_ms(settings.terminating_patience_ms))))
+        .filter_map(|pod| {
+            pod.observation.deletion_at.map(|at| (pod, at.plus_ms(settings.terminating_patience_ms)))
+        })
         .filter(|(pod, until)| pod.attempt == attempt.number || *until > now)
         .map(|(_, until)| until)
         .max();
@@ -311,7 +332,12 @@ fn follow(attempt: &Attempt, seen: &PodView, settings: &Settings, now: Timestamp
         }
         Verdict::Stuck { phase, grace_ms, failure } => {
             let Some(since) = attempt.stuck_since else {
-                return Plan::act(Command::Apply(Input::Stuck { attempt: number, pod_uid, phase, message: failure.message }));
+                return Plan::act(Command::Apply(Input::Stuck {
+                    attempt: number,
+                    pod_uid,
+                    phase,
+                    message: failure.message,
+                }));
             };
             let until = since.plus_ms(grace_ms);
             if until <= now {
@@ -319,7 +345,12 @@ fn follow(attempt: &Attempt, seen: &PodView, settings: &Settings, now: Timestamp
                 return Plan::act(Command::Conclude { attempt: number, finish });
             }
             if attempt.message != failure.message {
-                return Plan::act(Command::Apply(Input::Stuck { attempt: number, pod_uid, phase, message: failure.message }));
+                return Plan::act(Command::Apply(Input::Stuck {
+                    attempt: number,
+                    pod_uid,
+                    phase,
+                    message: failure.message,
+                }));
             }
             Plan::wait("its Pod to start after all", Some(until))
         }

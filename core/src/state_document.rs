@@ -67,7 +67,9 @@ pub enum DocumentError {
     #[error("state: the document must be a JSON object: {0}")]
     NotAnObject(String),
     /// `phase` is there but is no phase's name.
-    #[error("state.phase: {0} is not the name of a phase; expected one such as RUNNING or ACTION_PHASE_RUNNING")]
+    #[error(
+        "state.phase: {0} is not the name of a phase; expected one such as RUNNING or ACTION_PHASE_RUNNING"
+    )]
     UnknownPhase(String),
     /// Another field has the wrong type.
     #[error("state.{0}: expected {1}")]
@@ -87,13 +89,14 @@ pub fn parse(document: &str) -> Result<Report, DocumentError> {
         Ok(other) => return Err(DocumentError::NotAnObject(format!("it is {}", kind(&other)))),
         Err(error) => return Err(DocumentError::NotAnObject(error.to_string())),
     };
-    let phase = match fields.get("phase") {
-        None | Some(Value::Null) => None,
-        Some(Value::String(text)) => Some(
-            Phase::parse(text).ok_or_else(|| DocumentError::UnknownPhase(format!("'{}'", crate::text::bounded(text, 64))))?,
-        ),
-        Some(other) => return Err(DocumentError::UnknownPhase(kind(other).to_string())),
-    };
+    let phase =
+        match fields.get("phase") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(Phase::parse(text).ok_or_else(|| {
+                DocumentError::UnknownPhase(format!("'{}'", crate::text::bounded(text, 64)))
+            })?),
+            Some(other) => return Err(DocumentError::UnknownPhase(kind(other).to_string())),
+        };
     let attempt = match fields.get("attempt") {
         None | Some(Value::Null) => None,
         Some(value) => Some(
@@ -154,7 +157,8 @@ mod tests {
 
     #[test]
     fn a_document_of_the_older_executor_is_read() {
-        let document = r#"{"phase":"PHASE_RUNNING","actionId":"r/a0","timestamp":"2026-03-01T12:00:00+01:00"}"#;
+        let document =
+            r#"{"phase":"PHASE_RUNNING","actionId":"r/a0","timestamp":"2026-03-01T12:00:00+01:00"}"#;
         assert_eq!(
             parse(document),
             Ok(Report {
@@ -186,7 +190,11 @@ mod tests {
             (r#"{"attempt":0}"#, "state.attempt: expected a whole number from 1"),
             (r#"{"error":1}"#, "state.error: expected an object with code, message and kind"),
         ] {
-            assert_eq!(parse(document).map_err(|error| error.to_string()), Err(error.to_string()), "{document}");
+            assert_eq!(
+                parse(document).map_err(|error| error.to_string()),
+                Err(error.to_string()),
+                "{document}"
+            );
         }
     }
 }

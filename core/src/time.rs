@@ -59,7 +59,8 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Timestamp::parse(&text).ok_or_else(|| serde::de::Error::custom(format!("'{text}' is not an RFC 3339 time")))
+        Timestamp::parse(&text)
+            .ok_or_else(|| serde::de::Error::custom(format!("'{text}' is not an RFC 3339 time")))
     }
 }
 

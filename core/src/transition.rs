@@ -202,7 +202,9 @@ pub fn step(action: &Action, input: &Input, now: Timestamp) -> Result<Step, Refu
         Input::PodCreated { attempt, pod } => work.pod_created(*attempt, pod)?,
         Input::CreateRefused { attempt, refusal } => work.create_refused(*attempt, refusal)?,
         Input::Progressed { attempt, pod_uid, progress } => work.progressed(*attempt, pod_uid, progress)?,
-        Input::Stuck { attempt, pod_uid, phase, message } => work.stuck(*attempt, pod_uid, *phase, message)?,
+        Input::Stuck { attempt, pod_uid, phase, message } => {
+            work.stuck(*attempt, pod_uid, *phase, message)?
+        }
         Input::AttemptEnded { attempt, started_at, finished_at, failure } => {
             work.attempt_ended(*attempt, *started_at, *finished_at, failure.as_ref())?
         }
@@ -238,7 +240,8 @@ impl Work {
             });
         }
         invariant::check(&self.next).unwrap_or_else(|broken| panic!("after {before:?}: {broken}"));
-        invariant::check_change(before, &self.next).unwrap_or_else(|broken| panic!("after {before:?}: {broken}"));
+        invariant::check_change(before, &self.next)
+            .unwrap_or_else(|broken| panic!("after {before:?}: {broken}"));
         Ok(Step { action: self.next, transitions: self.transitions, effects })
     }
 
@@ -274,7 +277,12 @@ impl Work {
             .collect::<Vec<_>>();
         if attempt.phase != phase {
             for between in passed {
-                self.transitions.push(Transition { attempt: number, phase: between, at, message: String::new() });
+                self.transitions.push(Transition {
+                    attempt: number,
+                    phase: between,
+                    at,
+                    message: String::new(),
+                });
             }
             self.transitions.push(Transition { attempt: number, phase, at, message: message.to_string() });
             attempt.phase = phase;
@@ -316,7 +324,8 @@ impl Work {
                 }
             }
             CreateRefusal::Transient { message, retry_after_ms } => {
-                attempt.not_before = now.plus_ms(wait(tries - 1).max(retry_after_ms.unwrap_or(0).min(3_600_000)));
+                attempt.not_before =
+                    now.plus_ms(wait(tries - 1).max(retry_after_ms.unwrap_or(0).min(3_600_000)));
                 attempt.message = text::message(message);
             }
             CreateRefusal::Denied(message) if tries < CREATES_REFUSED_MAX => {
@@ -496,8 +505,11 @@ impl Work {
             return Err(Refusal::Backwards { given: phase, current: phase_now });
         }
         let for_condition = self.next.kind == Kind::Condition;
-        if report.phase.is_some_and(|phase| !phase.is_terminal() && for_condition != (phase == Phase::Paused)) {
-            return Err(Refusal::NotApplicable("a condition is PAUSED until it ends, and nothing else ever is"));
+        if report.phase.is_some_and(|phase| !phase.is_terminal() && for_condition != (phase == Phase::Paused))
+        {
+            return Err(Refusal::NotApplicable(
+                "a condition is PAUSED until it ends, and nothing else ever is",
+            ));
         }
         self.next.state.clone_from(&report.document);
         self.next.attempt_mut().message.clone_from(&report.message);
@@ -520,13 +532,15 @@ impl Work {
                         };
                     }
                     Phase::Aborted => {
-                        let reason = if report.message.is_empty() { "reported as aborted" } else { &report.message };
+                        let reason =
+                            if report.message.is_empty() { "reported as aborted" } else { &report.message };
                         self.next.abort = Some(Abort { reason: reason.to_string(), by: String::new() });
                     }
                     _ => {
-                        let failure = report.failure.clone().unwrap_or_else(|| {
-                            Failure::permanent(Origin::User, "Reported", &report.message)
-                        });
+                        let failure = report
+                            .failure
+                            .clone()
+                            .unwrap_or_else(|| Failure::permanent(Origin::User, "Reported", &report.message));
                         self.next.failure = Some(failure.clone());
                         self.next.attempt_mut().failure = Some(failure);
                     }

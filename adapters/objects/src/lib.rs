@@ -59,7 +59,8 @@ impl Objects {
         std::fs::create_dir_all(dir).map_err(|error| failed(error.to_string()))?;
         let dir = dir.canonicalize().map_err(|error| failed(error.to_string()))?;
         let text = dir.to_str().ok_or_else(|| failed("its path is not valid UTF-8".into()))?;
-        let store = object_store::local::LocalFileSystem::new_with_prefix(&dir).map_err(|error| failed(error.to_string()))?;
+        let store = object_store::local::LocalFileSystem::new_with_prefix(&dir)
+            .map_err(|error| failed(error.to_string()))?;
         Ok(Self { base_uri: format!("file://{text}"), store: Arc::new(store) })
     }
 
@@ -84,7 +85,10 @@ impl Objects {
     /// When the URI is elsewhere, the object too large, or the store fails.
     pub async fn get(&self, uri: &str, limit: u64) -> Result<Option<Bytes>, ObjectError> {
         let path = self.path(uri)?;
-        let failed = |error: object_store::Error| ObjectError::Failed { uri: uri.to_string(), reason: error.to_string() };
+        let failed = |error: object_store::Error| ObjectError::Failed {
+            uri: uri.to_string(),
+            reason: error.to_string(),
+        };
         let found = match self.store.get(&path).await {
             Ok(found) => found,
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
@@ -173,9 +177,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let objects = Objects::directory(&dir.path().join("in")).unwrap();
         let base = objects.base_uri().to_string();
-        for uri in ["file:///etc/passwd", "/etc/passwd", "s3://b/k", "", &format!("{base}/../x"), &format!("{base}x/y")] {
+        for uri in [
+            "file:///etc/passwd",
+            "/etc/passwd",
+            "s3://b/k",
+            "",
+            &format!("{base}/../x"),
+            &format!("{base}x/y"),
+        ] {
             assert!(matches!(objects.get(uri, 10).await, Err(ObjectError::Elsewhere { .. })), "{uri}");
-            assert!(matches!(objects.put(uri, Bytes::new()).await, Err(ObjectError::Elsewhere { .. })), "{uri}");
+            assert!(
+                matches!(objects.put(uri, Bytes::new()).await, Err(ObjectError::Elsewhere { .. })),
+                "{uri}"
+            );
         }
     }
 }

@@ -12,7 +12,10 @@ impl Clock {
     /// The machine's clock.
     pub fn system() -> Self {
         Self::from_fn(|| {
-            #[allow(clippy::disallowed_methods, reason = "this is the one place where the wall clock is read")]
+            #[allow(
+                clippy::disallowed_methods,
+                reason = "this is the one place where the wall clock is read"
+            )]
             let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             Timestamp::from_ms(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
         })

@@ -13,7 +13,9 @@ pub fn classify(pod: &Observation, graces: &Graces) -> Verdict {
     }
     match pod.phase.as_str() {
         "Failed" => Verdict::Ended(pod_failed(pod)),
-        "Succeeded" => Verdict::Ended(Finish { proof: Proof::Completed, started_at: None, finished_at: None }),
+        "Succeeded" => {
+            Verdict::Ended(Finish { proof: Proof::Completed, started_at: None, finished_at: None })
+        }
         _ => not_ended(pod, primary, graces),
     }
 }
@@ -51,7 +53,9 @@ pub fn container_ended(name: &str, end: &Terminated) -> Option<Failure> {
         _ => None,
     });
     let mut text = match signal {
-        Some(signal) => format!("Container '{name}' was ended by signal {signal} (exit code {})", end.exit_code),
+        Some(signal) => {
+            format!("Container '{name}' was ended by signal {signal} (exit code {})", end.exit_code)
+        }
         None => format!("Container '{name}' exited with code {}", end.exit_code),
     };
     if !end.reason.is_empty() && end.reason != "Error" {
@@ -88,7 +92,8 @@ fn is_disruption(pod: &Observation) -> bool {
 }
 
 fn disruption(pod: &Observation, also: Option<&str>) -> Failure {
-    let condition = pod.conditions.iter().find(|condition| condition.kind == "DisruptionTarget" && condition.is_true);
+    let condition =
+        pod.conditions.iter().find(|condition| condition.kind == "DisruptionTarget" && condition.is_true);
     let code = match (pod.reason.as_str(), condition) {
         ("", Some(condition)) if !condition.reason.is_empty() => condition.reason.as_str(),
         ("", _) => "PodFailed",
@@ -138,7 +143,10 @@ fn not_ended(pod: &Observation, primary: Option<&Container>, graces: &Graces) ->
             proof: Proof::Failed(Failure::permanent(
                 User,
                 "PrimaryContainerNotFound",
-                format!("The Pod has no container named '{}', which should decide about the task", pod.primary),
+                format!(
+                    "The Pod has no container named '{}', which should decide about the task",
+                    pod.primary
+                ),
             )),
             started_at: None,
             finished_at: None,
@@ -187,21 +195,32 @@ fn waiting(name: &str, reason: &str, message: &str, graces: &Graces) -> Option<V
     };
     match reason {
         "" | "ContainerCreating" | "PodInitializing" => None,
-        "ErrImagePull" | "ImagePullBackOff" | "ImageInspectError" | "RegistryUnavailable" | "SignatureValidationFailed" => {
+        "ErrImagePull"
+        | "ImagePullBackOff"
+        | "ImageInspectError"
+        | "RegistryUnavailable"
+        | "SignatureValidationFailed" => {
             let rate_limited = message.contains("429") || message.contains("toomanyrequests");
             let origin = if rate_limited || reason == "RegistryUnavailable" { System } else { User };
             stuck(graces.image_pull_ms, Failure::retryable(origin, reason, text("cannot pull its image")))
         }
-        "InvalidImageName" => ended(Failure::permanent(User, reason, text("has an image name that is not valid"))),
+        "InvalidImageName" => {
+            ended(Failure::permanent(User, reason, text("has an image name that is not valid")))
+        }
         "ErrImageNeverPull" => ended(Failure::permanent(
             User,
             reason,
             text("has an image that is not on the node and must not be pulled"),
         )),
-        "CreateContainerConfigError" => {
-            stuck(graces.create_container_ms, Failure::retryable(User, reason, text("has a configuration that fails")))
-        }
-        "CreateContainerError" | "RunContainerError" | "PostStartHookError" | "PreCreateHookError" | "PreStartHookError" => {
+        "CreateContainerConfigError" => stuck(
+            graces.create_container_ms,
+            Failure::retryable(User, reason, text("has a configuration that fails")),
+        ),
+        "CreateContainerError"
+        | "RunContainerError"
+        | "PostStartHookError"
+        | "PreCreateHookError"
+        | "PreStartHookError" => {
             stuck(graces.create_container_ms, Failure::retryable(System, reason, text("cannot be started")))
         }
         "CrashLoopBackOff" => {

@@ -48,7 +48,9 @@ pub fn conclude(finish: &Finish, found: &OutputsFound, outputs_needed: bool) -> 
         Proof::Completed if outputs_needed && !found.outputs => Err(Failure::retryable(
             Origin::System,
             "OutputsNotFound",
-            text::message("The task ended with exit code 0 but left no outputs.pb, although its interface declares outputs"),
+            text::message(
+                "The task ended with exit code 0 but left no outputs.pb, although its interface declares outputs",
+            ),
         )),
         Proof::Completed => Ok(()),
     }
