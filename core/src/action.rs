@@ -99,6 +99,9 @@ pub struct Attempt {
     pub stuck_since: Option<Timestamp>,
     /// How often in a row the cluster has refused to create its Pod.
     pub creates_refused: u32,
+    /// How many of the last refusals in a row were for a reason that does not pass by itself.
+    #[serde(default)]
+    pub creates_denied: u32,
     /// Why it failed.
     pub failure: Option<Failure>,
 }
@@ -117,6 +120,7 @@ impl Attempt {
             message: String::new(),
             stuck_since: None,
             creates_refused: 0,
+            creates_denied: 0,
             failure: None,
         }
     }

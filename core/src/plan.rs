@@ -196,6 +196,10 @@ fn plan_live(action: &Action, view: &ClusterView, settings: &Settings, now: Time
         Err(input) => return Plan::act(Command::Apply(input)),
     };
     let Some(task_action) = &view.task_action else {
+        if attempt.pod.is_none() && attempt.not_before > now {
+            // Either its creation was refused a moment ago, or nothing is to be started yet.
+            return Plan::wait("the time of its next try", earliest(Some(attempt.not_before), clocks));
+        }
         return Plan::act(Command::CreateTaskAction);
     };
     if task_action.deleting {
@@ -322,8 +326,7 @@ fn follow(attempt: &Attempt, seen: &PodView, settings: &Settings, now: Timestamp
         Verdict::Ended(finish) => Plan::act(Command::Conclude { attempt: number, finish }),
         Verdict::Progress(progress) => {
             let news = progress.phase.rank() > attempt.phase.rank()
-                || (progress.phase == attempt.phase
-                    && (attempt.message != progress.message || attempt.stuck_since.is_some()))
+                || (progress.phase == attempt.phase && attempt.message != crate::text::message(&progress.message))
                 || (progress.phase == Phase::Running && attempt.running_at.is_none());
             if news {
                 return Plan::act(Command::Apply(Input::Progressed { attempt: number, pod_uid, progress }));
@@ -344,7 +347,7 @@ fn follow(attempt: &Attempt, seen: &PodView, settings: &Settings, now: Timestamp
                 let finish = Finish { proof: Proof::Failed(failure), started_at: None, finished_at: None };
                 return Plan::act(Command::Conclude { attempt: number, finish });
             }
-            if attempt.message != failure.message {
+            if attempt.message != crate::text::message(&failure.message) {
                 return Plan::act(Command::Apply(Input::Stuck {
                     attempt: number,
                     pod_uid,

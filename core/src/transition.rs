@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub const CREATES_REFUSED_MAX: u32 = 12;
 /// The first and the longest wait between two tries to create a Pod.
 const CREATE_BACKOFF_MS: (u64, u64) = (1_000, 60_000);
+/// The longest wait while a quota is exhausted: it may last for hours, and every try costs the cluster something.
+const QUOTA_BACKOFF_CAP_MS: u64 = 90_000;
 
 /// Something that happened to an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,6 +298,7 @@ impl Work {
             None => {
                 attempt.pod = Some(pod.clone());
                 attempt.creates_refused = 0;
+                attempt.creates_denied = 0;
                 attempt.message.clear();
                 Ok(())
             }
@@ -312,11 +315,17 @@ impl Work {
             return Err(Refusal::NotApplicable("the attempt has its Pod already"));
         }
         let wait = |tries| backoff::delay_ms(&key, tries, CREATE_BACKOFF_MS.0, CREATE_BACKOFF_MS.1);
+        // Only denials in a row count against the action: quota and overload say nothing about rights.
+        attempt.creates_denied = match refusal {
+            CreateRefusal::Denied(_) => attempt.creates_denied.saturating_add(1),
+            _ => 0,
+        };
         attempt.creates_refused = attempt.creates_refused.saturating_add(1);
         let tries = attempt.creates_refused;
         match refusal {
             CreateRefusal::Quota(message) => {
-                attempt.not_before = now.plus_ms(wait(tries - 1));
+                let delay_ms = backoff::delay_ms(&key, tries - 1, CREATE_BACKOFF_MS.0, QUOTA_BACKOFF_CAP_MS);
+                attempt.not_before = now.plus_ms(delay_ms);
                 attempt.message = text::message(message);
                 if attempt.phase.rank() < Phase::WaitingForResources.rank() {
                     let message = attempt.message.clone();
@@ -328,7 +337,7 @@ impl Work {
                     now.plus_ms(wait(tries - 1).max(retry_after_ms.unwrap_or(0).min(3_600_000)));
                 attempt.message = text::message(message);
             }
-            CreateRefusal::Denied(message) if tries < CREATES_REFUSED_MAX => {
+            CreateRefusal::Denied(message) if attempt.creates_denied < CREATES_REFUSED_MAX => {
                 attempt.not_before = now.plus_ms(wait(tries - 1));
                 attempt.message = text::message(message);
             }
@@ -352,7 +361,11 @@ impl Work {
         if progress.phase.rank() < attempt.phase.rank() {
             return Err(Refusal::Backwards { given: progress.phase, current: attempt.phase });
         }
-        attempt.stuck_since = None;
+        // Only a start ends the patience with a Pod that does not start: kubelets show harmless reasons in between
+        // (case 7).
+        if progress.phase == Phase::Running {
+            attempt.stuck_since = None;
+        }
         attempt.message = text::message(&progress.message);
         let mut at = now;
         if progress.phase == Phase::Running && attempt.running_at.is_none() {
@@ -429,6 +442,7 @@ impl Work {
         let now = self.now;
         let attempt = self.next.attempt_mut();
         let number = attempt.number;
+        let at = at.max(attempt.running_at.unwrap_or(attempt.created_at));
         attempt.ended_at = Some(at);
         attempt.failure = failure.cloned();
         attempt.stuck_since = None;
@@ -481,6 +495,7 @@ impl Work {
     /// Ends the action and its current attempt in a final phase that no budget has a say in.
     fn end_without_attempt(&mut self, phase: Phase, at: Timestamp, message: &str) {
         let attempt = self.next.attempt_mut();
+        let at = at.max(attempt.running_at.unwrap_or(attempt.created_at));
         attempt.phase = phase;
         attempt.ended_at = Some(at);
         attempt.stuck_since = None;

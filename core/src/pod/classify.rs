@@ -35,9 +35,14 @@ fn primary_ended(pod: &Observation, end: &Terminated) -> Verdict {
     }
     let proof = match container_ended(&pod.primary, end) {
         None => Proof::Completed,
-        Some(failure) if pod.phase == "Failed" && is_disruption(pod) => {
-            Proof::Failed(Failure { origin: System, ..disruption(pod, Some(&failure.message)) })
-        }
+        // A container that ran out of memory did so by itself, whatever else happened to its Pod.
+        Some(failure) if end.reason == "OOMKilled" => Proof::Failed(failure),
+        Some(failure) if is_disruption(pod) => Proof::Failed(disruption(pod, Some(&failure.message))),
+        Some(failure) if pod.deletion_at.is_some() => Proof::Failed(Failure::retryable(
+            System,
+            "PodDeleted",
+            format!("The Pod was deleted while its task ran: {}", failure.message),
+        )),
         Some(failure) => Proof::Failed(failure),
     };
     Verdict::Ended(Finish { proof, started_at: end.started_at, finished_at: end.finished_at })
@@ -50,6 +55,8 @@ pub fn container_ended(name: &str, end: &Terminated) -> Option<Failure> {
     }
     let signal = end.signal.filter(|signal| *signal > 0).or(match end.exit_code {
         code @ 129..=192 => Some(code - 128),
+        // -9 as an unsigned byte, as some runtimes report it.
+        247 => Some(9),
         _ => None,
     });
     let mut text = match signal {
@@ -68,6 +75,14 @@ pub fn container_ended(name: &str, end: &Terminated) -> Option<Failure> {
     let code = if end.reason.is_empty() { "Error" } else { &end.reason };
     Some(match (end.reason.as_str(), signal) {
         ("OOMKilled", _) => Failure::retryable(User, "OOMKilled", text),
+        // The runtime's own trouble; the command is not to blame (case 3).
+        ("StartError" | "ContainerCannotRun", _)
+            if ["is reserved", "deadline exceeded", "timed out", "no space left"]
+                .iter()
+                .any(|words| end.message.contains(words)) =>
+        {
+            Failure::retryable(System, code, text)
+        }
         ("StartError" | "ContainerCannotRun", _) => Failure::permanent(User, code, text),
         (_, Some(9)) => Failure::retryable(System, "Interrupted", text),
         _ => Failure::retryable(User, code, text),
