@@ -205,10 +205,8 @@ impl Generator {
             push(&mut all, "checks::not_zero(at, value)?;");
         }
         all += &checks;
-        let may_be_zero = rules.ignore_zero
-            || (exceptions::may_be_empty(field.name()) && field.kind() == Kind::String);
-        if may_be_zero && !all.is_empty() {
-            all = format!("if !checks::is_zero(value) {{ {all} }}\n");
+        if rules.ignore_zero {
+            all = unless_zero(&all);
         }
         block(&all, &format!("{at}let value = &self.{member};\n"))
     }
@@ -275,6 +273,9 @@ impl Generator {
     /// The checks of one value that is there: `value` is a reference to it, `at` the path to it.
     fn value(&mut self, field: &FieldDescriptor, rules: &FieldRules, is_raw: bool) -> String {
         let mut checks = self.checks(field, rules);
+        if field.kind() == Kind::String && exceptions::may_be_empty(field.name()) {
+            checks = unless_zero(&checks);
+        }
         if let Kind::Message(message) = field.kind()
             && (is_raw || self.looked_into.contains(message.full_name()))
         {
@@ -359,6 +360,15 @@ fn expression(cel: &Cel, value: &str, at: &str) -> String {
 
 fn at_field(field: &FieldDescriptor) -> String {
     format!("let at = &path.field({:?});\n", field.name())
+}
+
+/// Makes checks, if there are any, pass over a zero value.
+fn unless_zero(checks: &str) -> String {
+    if checks.is_empty() {
+        String::new()
+    } else {
+        format!("if !checks::is_zero(value) {{ {checks} }}\n")
+    }
 }
 
 /// Wraps checks, if there are any, with what they need.

@@ -1,0 +1,5 @@
+//! Plain HTTP beside the RPCs.
+
+pub mod probes;
+
+pub use ::http::StatusCode;
