@@ -326,7 +326,8 @@ fn follow(attempt: &Attempt, seen: &PodView, settings: &Settings, now: Timestamp
         Verdict::Ended(finish) => Plan::act(Command::Conclude { attempt: number, finish }),
         Verdict::Progress(progress) => {
             let news = progress.phase.rank() > attempt.phase.rank()
-                || (progress.phase == attempt.phase && attempt.message != crate::text::message(&progress.message))
+                || (progress.phase == attempt.phase
+                    && attempt.message != crate::text::message(&progress.message))
                 || (progress.phase == Phase::Running && attempt.running_at.is_none());
             if news {
                 return Plan::act(Command::Apply(Input::Progressed { attempt: number, pod_uid, progress }));

@@ -46,7 +46,9 @@ pub struct Values {
 
 impl Values {
     fn get(&self, name: &str) -> Option<&str> {
-        if let Some(input) = name.get(..7).filter(|head| head.eq_ignore_ascii_case("inputs.")).map(|_| &name[7..]) {
+        if let Some(input) =
+            name.get(..7).filter(|head| head.eq_ignore_ascii_case("inputs.")).map(|_| &name[7..])
+        {
             return self.inputs.get(input).map(String::as_str);
         }
         Some(match name.to_ascii_lowercase().as_str() {
@@ -102,7 +104,8 @@ fn variable(text: &str) -> Option<(&str, usize)> {
     let inner = text.strip_prefix("{{")?;
     let name_at = inner.trim_start_matches([' ', '\t']);
     let name_and_rest = name_at.strip_prefix(['.', '$'])?;
-    let end = name_and_rest.find(|c: char| c.is_whitespace() || c == '}' || c == '{').filter(|end| *end > 0)?;
+    let end =
+        name_and_rest.find(|c: char| c.is_whitespace() || c == '}' || c == '{').filter(|end| *end > 0)?;
     let (name, after) = name_and_rest.split_at(end);
     let after = after.trim_start_matches([' ', '\t']).strip_prefix("}}")?;
     Some((name, text.len() - after.len()))

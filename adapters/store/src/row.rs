@@ -139,3 +139,18 @@ pub struct ActionRow {
     /// The digest of its specification.
     pub spec_digest: String,
 }
+
+/// One phase that an action reached, as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransitionRow {
+    /// The order over all transitions of the database.
+    pub seq: i64,
+    /// The attempt.
+    pub attempt: u32,
+    /// The phase.
+    pub phase: Phase,
+    /// When.
+    pub at: Timestamp,
+    /// What people are told about it; often empty.
+    pub message: String,
+}
