@@ -103,7 +103,7 @@ enum Type {
     Phase,
     Time,
     Number,
-    ActionType,
+    Kind,
     Source,
 }
 
@@ -117,7 +117,7 @@ const FIELDS: [(&str, &str, Type, bool, bool); 25] = [
     ("parent", "parent", Type::Text, false, true),
     ("group", "group_name", Type::Text, false, true),
     ("phase", "phase", Type::Phase, true, true),
-    ("action_type", "kind", Type::ActionType, false, true),
+    ("action_type", "kind", Type::Kind, false, true),
     ("run_source", "source", Type::Source, true, false),
     ("source", "source", Type::Source, true, false),
     ("created_by", "created_by", Type::Text, true, true),
@@ -384,7 +384,7 @@ fn value(kind: Type, text: &str) -> Result<Value, String> {
             .map(|time| Value::Text(time.to_string()))
             .ok_or_else(|| format!("'{shown}' is not a time in RFC 3339, such as 2026-03-01T12:00:00Z")),
         Type::Number => number.map(Value::Integer).ok_or_else(|| format!("'{shown}' is not a whole number")),
-        Type::ActionType => {
+        Type::Kind => {
             let name = text.trim_start_matches("ACTION_TYPE_").to_ascii_uppercase();
             match (number, name.as_str()) {
                 (Some(1), _) | (None, "TASK") => Ok("TASK"),

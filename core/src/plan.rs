@@ -193,7 +193,7 @@ fn plan_live(action: &Action, view: &ClusterView, settings: &Settings, now: Time
     let attempt = action.attempt();
     let clocks = match clocks(action, attempt, settings, now) {
         Ok(wake_at) => wake_at,
-        Err(input) => return Plan::act(Command::Apply(input)),
+        Err(input) => return Plan::act(Command::Apply(*input)),
     };
     let Some(task_action) = &view.task_action else {
         if attempt.pod.is_none() && attempt.not_before > now {
@@ -238,26 +238,26 @@ fn clocks(
     attempt: &Attempt,
     settings: &Settings,
     now: Timestamp,
-) -> Result<Option<Timestamp>, Input> {
+) -> Result<Option<Timestamp>, Box<Input>> {
     let mut next = None;
     if let Some(deadline_ms) = action.policy.deadline_ms {
         let at = action.created_at.plus_ms(deadline_ms);
         if at <= now {
-            return Err(Input::DeadlineExceeded);
+            return Err(Box::new(Input::DeadlineExceeded));
         }
         next = earliest(next, Some(at));
     }
     if let (Some(running_at), Some(timeout_ms)) = (attempt.running_at, action.policy.attempt_timeout_ms) {
         let at = running_at.plus_ms(timeout_ms);
         if at <= now {
-            return Err(Input::AttemptTimedOut {
+            return Err(Box::new(Input::AttemptTimedOut {
                 attempt: attempt.number,
                 message: format!(
                     "Attempt {} ran longer than its timeout of {} s",
                     attempt.number,
                     timeout_ms / 1000
                 ),
-            });
+            }));
         }
         next = earliest(next, Some(at));
     }
@@ -275,7 +275,7 @@ fn clocks(
                 message.push_str(": ");
                 message.push_str(&attempt.message);
             }
-            return Err(Input::AttemptTimedOut { attempt: attempt.number, message });
+            return Err(Box::new(Input::AttemptTimedOut { attempt: attempt.number, message }));
         }
         next = earliest(next, Some(at));
     }

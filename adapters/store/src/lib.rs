@@ -14,6 +14,7 @@ pub mod row;
 mod schema;
 mod sql;
 mod store;
+mod visitor;
 mod writer;
 
 pub use clock::Clock;

@@ -6,6 +6,7 @@ use crate::hub::{Hub, Subscription, Topic};
 use crate::read::Readers;
 use crate::row::{ActionRow, NewChild, NewRun};
 use crate::schema;
+use crate::visitor::Visitors;
 use crate::writer::{Command, Enqueued, Writer};
 use flyte_core::{ActionId, Input};
 use std::sync::Arc;
@@ -73,6 +74,13 @@ impl Store {
             path: options.path.clone(),
             reason: bounded(&error.to_string()),
         };
+        let visitors = match options.io {
+            Some(_) => None,
+            None => Some(
+                Visitors::admit(&options.path)
+                    .map_err(|reason| OpenError::Open { path: options.path.clone(), reason })?,
+            ),
+        };
         let mut builder =
             turso::Builder::new_local(&options.path).experimental_multiprocess_wal(options.io.is_none());
         if let Some(io) = options.io.clone() {
@@ -99,6 +107,7 @@ impl Store {
             connection,
             clock: options.clock.clone(),
             hub: hub.clone(),
+            visitors,
             batch_max: options.batch_max.max(1),
             next_seq,
             failed: failed_sender,
@@ -167,7 +176,7 @@ impl Store {
     /// `NotFound`, `Refused` when the action does not take the input, or when nothing can be written.
     pub async fn apply(&self, id: &ActionId, input: Input) -> Result<Arc<ActionRow>, ApplyError> {
         let (reply, answer) = oneshot::channel();
-        if self.inner.commands.send(Command::Apply(id.clone(), input, reply)).await.is_err() {
+        if self.inner.commands.send(Command::Apply(Box::new((id.clone(), input)), reply)).await.is_err() {
             return Err(ApplyError::Write(gone()));
         }
         answer.await.unwrap_or_else(|_| Err(ApplyError::Write(gone())))

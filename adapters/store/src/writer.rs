@@ -5,6 +5,7 @@ use crate::error::{ApplyError, ReadError, WriteError, bounded};
 use crate::hub::Hub;
 use crate::row::{ActionRow, NewChild, NewRun, Spec};
 use crate::sql;
+use crate::visitor::Visitors;
 use flyte_core::transition::{Effect, Transition};
 use flyte_core::{Action, ActionId, Attempt, Input, RunId, Step, step};
 use sha2::{Digest, Sha256};
@@ -36,7 +37,7 @@ type Reply<T> = oneshot::Sender<T>;
 pub(crate) enum Command {
     CreateRun(Box<NewRun>, Reply<Result<Arc<ActionRow>, WriteError>>),
     Enqueue(Box<NewChild>, Reply<Result<Enqueued, WriteError>>),
-    Apply(ActionId, Input, Reply<Result<Arc<ActionRow>, ApplyError>>),
+    Apply(Box<(ActionId, Input)>, Reply<Result<Arc<ActionRow>, ApplyError>>),
     Close(Reply<()>),
 }
 
@@ -105,6 +106,7 @@ pub(crate) struct Writer {
     pub(crate) connection: Connection,
     pub(crate) clock: Clock,
     pub(crate) hub: Hub,
+    pub(crate) visitors: Option<Visitors>,
     pub(crate) batch_max: usize,
     pub(crate) next_seq: i64,
     pub(crate) failed: watch::Sender<Option<String>>,
@@ -154,6 +156,7 @@ impl Writer {
         }
         self.hub.close();
         drop(self.connection);
+        drop(self.visitors);
         if let Some(reply) = closing {
             let _ = reply.send(());
         }
@@ -176,6 +179,9 @@ impl Writer {
         }
         match self.transact(&batch).await {
             Ok((answers, changed)) => {
+                if let Some(visitors) = &self.visitors {
+                    visitors.refresh();
+                }
                 changed.iter().for_each(|row| self.hub.publish(row));
                 batch.into_iter().zip(answers).for_each(|(command, answer)| reply(command, answer));
             }
@@ -239,7 +245,7 @@ impl Writer {
         Ok(match command {
             Command::CreateRun(new, _) => Answer::CreateRun(self.create_run(new, changed).await?),
             Command::Enqueue(new, _) => Answer::Enqueue(self.enqueue(new, changed).await?),
-            Command::Apply(id, input, _) => Answer::Apply(self.apply(id, input, changed).await?),
+            Command::Apply(change, _) => Answer::Apply(self.apply(&change.0, &change.1, changed).await?),
             Command::Close(_) => return Err(Trouble::Broken("closing is no change".into())),
         })
     }
@@ -495,7 +501,7 @@ fn refuse(command: Command, error: &WriteError) {
     match command {
         Command::CreateRun(_, reply) => drop(reply.send(Err(error.clone()))),
         Command::Enqueue(_, reply) => drop(reply.send(Err(error.clone()))),
-        Command::Apply(_, _, reply) => drop(reply.send(Err(ApplyError::Write(error.clone())))),
+        Command::Apply(_, reply) => drop(reply.send(Err(ApplyError::Write(error.clone())))),
         Command::Close(reply) => drop(reply.send(())),
     }
 }
@@ -504,7 +510,7 @@ fn reply(command: Command, answer: Answer) {
     match (command, answer) {
         (Command::CreateRun(_, reply), Answer::CreateRun(answer)) => drop(reply.send(answer)),
         (Command::Enqueue(_, reply), Answer::Enqueue(answer)) => drop(reply.send(answer)),
-        (Command::Apply(_, _, reply), Answer::Apply(answer)) => drop(reply.send(answer)),
+        (Command::Apply(_, reply), Answer::Apply(answer)) => drop(reply.send(answer)),
         (command, _) => refuse(command, &WriteError::Unavailable("the answer is of another kind".into())),
     }
 }
