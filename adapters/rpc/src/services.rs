@@ -14,6 +14,7 @@ use flyte_objects::Objects;
 use flyte_store::Store;
 use futures::future::BoxFuture;
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// Fills a buffer with bytes that nobody can guess.
@@ -39,6 +40,10 @@ pub struct Services {
     pub defaults: Defaults,
     /// Cancelled when the server stops: streams end with UNAVAILABLE.
     pub shutdown: CancellationToken,
+    /// The key that links for uploads and downloads are signed with; random, new at each start.
+    pub link_key: [u8; 32],
+    /// How many uploads are taken at a time.
+    pub uploads: Arc<Semaphore>,
     /// Logs of running Pods; without it only archived logs are served.
     pub logs: Option<Arc<dyn LogSource>>,
 }
@@ -50,6 +55,8 @@ pub struct Limits {
     pub message_max_bytes: usize,
     /// The most bytes of an inputs or outputs document that is read for an answer.
     pub data_max_bytes: u64,
+    /// The most bytes of an upload or a download over plain HTTP.
+    pub upload_max_bytes: u64,
     /// The most bytes of an archived log that is read for an answer.
     pub log_max_bytes: u64,
     /// The most actions in one answer of a watch's snapshot, and the page size of reads behind streams.
@@ -61,6 +68,7 @@ impl Default for Limits {
         Self {
             message_max_bytes: 10 * 1024 * 1024,
             data_max_bytes: 10 * 1024 * 1024,
+            upload_max_bytes: 256 * 1024 * 1024,
             log_max_bytes: 64 * 1024 * 1024,
             page: 500,
         }

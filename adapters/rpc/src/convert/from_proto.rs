@@ -78,9 +78,19 @@ pub fn task_meta(spec: &task::TaskSpec, run_interruptible: Option<bool>) -> Acti
     let function_name = id.name.rsplit('.').next().unwrap_or_default().to_string();
     ActionMeta {
         short_name: if spec.short_name.is_empty() { function_name.clone() } else { spec.short_name.clone() },
-        task: Some(TaskId { org: id.org, project: id.project, domain: id.domain, name: id.name, version: id.version }),
+        task: Some(TaskId {
+            org: id.org,
+            project: id.project,
+            domain: id.domain,
+            name: id.name,
+            version: id.version,
+        }),
         task_type: template.r#type,
-        environment_name: spec.environment.as_ref().map(|environment| environment.name.clone()).unwrap_or_default(),
+        environment_name: spec
+            .environment
+            .as_ref()
+            .map(|environment| environment.name.clone())
+            .unwrap_or_default(),
         function_name,
         interruptible: run_interruptible.or(interruptible),
         ..ActionMeta::default()
@@ -136,12 +146,7 @@ mod tests {
         let defaults = Defaults::default();
         assert_eq!(
             policy(&core::TaskTemplate::default(), &defaults),
-            Policy {
-                system_retries: 3,
-                backoff_base_ms: 1_000,
-                backoff_cap_ms: 60_000,
-                ..Policy::default()
-            }
+            Policy { system_retries: 3, backoff_base_ms: 1_000, backoff_cap_ms: 60_000, ..Policy::default() }
         );
         let template = core::TaskTemplate {
             metadata: Some(core::TaskMetadata {
@@ -174,7 +179,10 @@ mod tests {
     fn durations_that_limit_nothing_are_none() {
         assert_eq!(duration_ms(None), None);
         assert_eq!(duration_ms(Some(&prost_types::Duration { seconds: -1, nanos: 0 })), None);
-        assert_eq!(duration_ms(Some(&prost_types::Duration { seconds: i64::MAX, nanos: 0 })), Some(i64::MAX as u64));
+        assert_eq!(
+            duration_ms(Some(&prost_types::Duration { seconds: i64::MAX, nanos: 0 })),
+            Some(i64::MAX as u64)
+        );
         assert_eq!(duration_ms(Some(&prost_types::Duration { seconds: 1, nanos: 500_000_000 })), Some(1_500));
     }
 }

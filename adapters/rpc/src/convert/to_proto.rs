@@ -2,8 +2,8 @@
 
 use flyte_core::{Action, ActionId, Attempt, Failure, Kind, Origin, Phase, RunId, Timestamp};
 use flyte_proto::{Raw, common, core, task, workflow};
-use flyte_store::row::{ActionRow, RunRow, Spec, SpecKind};
 use flyte_store::TransitionRow;
+use flyte_store::row::{ActionRow, RunRow, Spec, SpecKind};
 
 /// A run's identity.
 pub fn run_identifier(id: &RunId) -> common::RunIdentifier {
@@ -68,7 +68,10 @@ fn metadata(row: &ActionRow, run: Option<&RunRow>) -> workflow::ActionMetadata {
         ),
         Kind::Condition => (
             workflow::ActionType::Condition,
-            Spec::Condition(workflow::ConditionActionMetadata { name: meta.short_name.clone(), r#type: None }),
+            Spec::Condition(workflow::ConditionActionMetadata {
+                name: meta.short_name.clone(),
+                r#type: None,
+            }),
         ),
     };
     workflow::ActionMetadata {
@@ -116,7 +119,11 @@ pub fn details(
         id: Some(action_identifier(&action.id)),
         metadata: Some(metadata(row, run)),
         status: Some(status(action, now)),
-        attempts: action.attempts.iter().map(|attempt| attempt_details(action, attempt, transitions)).collect(),
+        attempts: action
+            .attempts
+            .iter()
+            .map(|attempt| attempt_details(action, attempt, transitions))
+            .collect(),
         result,
         spec: spec.map(|spec| match spec.kind {
             SpecKind::Task => DetailsSpec::Task(Raw::from_bytes(spec.bytes.to_vec())),
@@ -126,8 +133,13 @@ pub fn details(
     }
 }
 
-fn attempt_details(action: &Action, attempt: &Attempt, transitions: &[TransitionRow]) -> workflow::ActionAttempt {
-    let own: Vec<&TransitionRow> = transitions.iter().filter(|found| found.attempt == attempt.number).collect();
+fn attempt_details(
+    action: &Action,
+    attempt: &Attempt,
+    transitions: &[TransitionRow],
+) -> workflow::ActionAttempt {
+    let own: Vec<&TransitionRow> =
+        transitions.iter().filter(|found| found.attempt == attempt.number).collect();
     let phase_transitions = own
         .iter()
         .enumerate()
@@ -204,15 +216,17 @@ pub fn action_update(row: &ActionRow) -> workflow::ActionUpdate {
     workflow::ActionUpdate {
         action_id: Some(action_identifier(&action.id)),
         phase: action.phase.number(),
-        error: action.failure.as_ref().filter(|_| action.phase.is_terminal()).map(|failure| core::ExecutionError {
-            code: failure.code.clone(),
-            message: failure.message.clone(),
-            kind: match failure.origin {
-                Origin::User => core::execution_error::ErrorKind::User.into(),
-                Origin::System => core::execution_error::ErrorKind::System.into(),
-            },
-            timestamp: action.ended_at.map(timestamp),
-            ..Default::default()
+        error: action.failure.as_ref().filter(|_| action.phase.is_terminal()).map(|failure| {
+            core::ExecutionError {
+                code: failure.code.clone(),
+                message: failure.message.clone(),
+                kind: match failure.origin {
+                    Origin::User => core::execution_error::ErrorKind::User.into(),
+                    Origin::System => core::execution_error::ErrorKind::System.into(),
+                },
+                timestamp: action.ended_at.map(timestamp),
+                ..Default::default()
+            }
         }),
         output_uri: action.output_uri.clone(),
         value: None,

@@ -11,8 +11,7 @@ use std::sync::Arc;
 pub async fn ready(State(services): State<Arc<Services>>) -> Response {
     match (services.readiness)().await {
         Ok(()) => "ready\n".into_response(),
-        Err(reason) => {
-            (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", text::message(&reason))).into_response()
-        }
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {}\n", text::message(&reason)))
+            .into_response(),
     }
 }

@@ -37,7 +37,13 @@ impl Dispatcher for Methods {
         })
     }
 
-    fn call_unary(&self, path: &str, context: RequestContext, request: Payload, format: CodecFormat) -> UnaryResult {
+    fn call_unary(
+        &self,
+        path: &str,
+        context: RequestContext,
+        request: Payload,
+        format: CodecFormat,
+    ) -> UnaryResult {
         let Some(Handler::Unary(handler)) = self.registry.method(path).map(|method| &method.handler) else {
             return async_fault(wrong_kind(path));
         };
@@ -62,7 +68,8 @@ impl Dispatcher for Methods {
         request: Bytes,
         format: CodecFormat,
     ) -> StreamingResult {
-        let Some(Handler::ServerStream(handler)) = self.registry.method(path).map(|method| &method.handler) else {
+        let Some(Handler::ServerStream(handler)) = self.registry.method(path).map(|method| &method.handler)
+        else {
             return async_stream_fault(wrong_kind(path));
         };
         let answers = handler(self.call(&context), request, format);

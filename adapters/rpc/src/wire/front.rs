@@ -8,7 +8,7 @@ use crate::wire::health::Health;
 use crate::wire::registry::Registry;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, put};
 use connectrpc::{Chain, CompressionPolicy, ConnectRpcService};
 use connectrpc_health::HealthExt;
 use std::sync::Arc;
@@ -34,25 +34,28 @@ pub fn router(services: Services) -> axum::Router {
     registry.refuse_the_rest();
     let registry = Arc::new(registry);
 
-    let health = connectrpc_health::HealthService::new(Health { registry: registry.clone(), services: services.clone() });
+    let health = connectrpc_health::HealthService::new(Health {
+        registry: registry.clone(),
+        services: services.clone(),
+    });
     let runtime = Arc::new(health).register(connectrpc::Router::new());
     let runtime = connectrpc_health::apply_request_limits(runtime, connectrpc_health::request_limits());
-    let runtime = match connectrpc_reflection::Reflector::from_descriptor_set_bytes(flyte_proto::FILE_DESCRIPTOR_SET) {
-        Ok(reflector) => connectrpc_reflection::install(runtime, reflector),
-        Err(error) => {
-            tracing::error!(%error, "the schema cannot be read, so server reflection is off");
-            runtime
-        }
-    };
+    let runtime =
+        match connectrpc_reflection::Reflector::from_descriptor_set_bytes(flyte_proto::FILE_DESCRIPTOR_SET) {
+            Ok(reflector) => connectrpc_reflection::install(runtime, reflector),
+            Err(error) => {
+                tracing::error!(%error, "the schema cannot be read, so server reflection is off");
+                runtime
+            }
+        };
 
     let methods = Methods::new(registry.clone(), services.clone());
     let rpc = ConnectRpcService::new(Chain(methods, runtime))
         .with_limits(limits(&services.limits))
         .with_compression_policy(CompressionPolicy::disabled());
     let fallback = move |request: Request| {
-        let known = service_of(&request).is_some_and(|service| {
-            registry.has_service(service) || RUNTIME_SERVICES.contains(&service)
-        });
+        let known = service_of(&request)
+            .is_some_and(|service| registry.has_service(service) || RUNTIME_SERVICES.contains(&service));
         let rpc = rpc.clone();
         async move {
             if known {
@@ -68,6 +71,7 @@ pub fn router(services: Services) -> axum::Router {
     axum::Router::new()
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(http::probes::ready))
+        .route("/files/{token}/{name}", put(http::files::put).get(http::files::get))
         .fallback(fallback)
         .with_state(services)
 }
@@ -84,6 +88,9 @@ fn service_of(request: &Request) -> Option<&str> {
 }
 
 fn not_found() -> Response {
-    (http::StatusCode::NOT_FOUND, "there is nothing at this path; the services are listed by server reflection\n")
+    (
+        http::StatusCode::NOT_FOUND,
+        "there is nothing at this path; the services are listed by server reflection\n",
+    )
         .into_response()
 }

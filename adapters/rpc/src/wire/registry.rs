@@ -15,7 +15,8 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 
 type Unary = dyn Fn(Call, Bytes, CodecFormat) -> BoxFuture<'static, Result<Bytes, Fault>> + Send + Sync;
-type ServerStream = dyn Fn(Call, Bytes, CodecFormat) -> BoxStream<'static, Result<Bytes, Fault>> + Send + Sync;
+type ServerStream =
+    dyn Fn(Call, Bytes, CodecFormat) -> BoxStream<'static, Result<Bytes, Fault>> + Send + Sync;
 
 /// What answers a method.
 pub enum Handler {
@@ -66,7 +67,10 @@ impl Registry {
                 drop(bytes);
                 codec::encode(&handler(call, request).await?, format)
             };
-            AssertUnwindSafe(answer).catch_unwind().map(|answer| answer.unwrap_or_else(|_| Err(panicked()))).boxed()
+            AssertUnwindSafe(answer)
+                .catch_unwind()
+                .map(|answer| answer.unwrap_or_else(|_| Err(panicked())))
+                .boxed()
         }));
         self.insert(path, handler);
     }
@@ -116,7 +120,9 @@ impl Registry {
                 if self.methods.contains_key(&path) {
                     continue;
                 }
-                let fault = Fault::unimplemented(format!("{path} is not implemented by this version of flyte-manager"));
+                let fault = Fault::unimplemented(format!(
+                    "{path} is not implemented by this version of flyte-manager"
+                ));
                 let handler = if method.is_server_streaming() {
                     Handler::ServerStream(Box::new(move |_, _, _| {
                         let fault = fault.clone();
