@@ -6,13 +6,16 @@ use std::fmt;
 /// The name that every root action has. The SDK and the console rely on it.
 pub const ROOT_ACTION_NAME: &str = "a0";
 
+/// The organisation of clients that name none. A task's process always names one, so the empty name cannot be kept.
+pub const DEFAULT_ORG: &str = "local";
+
 /// The longest name of a run or an action in characters (`flyteidl2.common.RunIdentifier.name`, `max_len: 30`).
 pub const NAME_MAX_CHARS: usize = 30;
 
 /// The full identity of a run. Two runs of different projects may have equal names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId {
-    /// The organisation; empty for clients that know of none.
+    /// The organisation; [`DEFAULT_ORG`] for clients that know of none.
     pub org: String,
     /// The project.
     pub project: String,
@@ -46,7 +49,7 @@ impl RunId {
 
 impl fmt::Display for RunId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.org.is_empty() {
+        if self.org == DEFAULT_ORG {
             write!(f, "{}/{}/{}", self.project, self.domain, self.name)
         } else {
             write!(f, "{}/{}/{}/{}", self.org, self.project, self.domain, self.name)

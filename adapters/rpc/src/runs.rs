@@ -36,8 +36,7 @@ impl From<WriteError> for Fault {
         let code = match &error {
             WriteError::AlreadyExists(_) => ErrorCode::AlreadyExists,
             WriteError::NotFound(_) => ErrorCode::NotFound,
-            // The task's controller lets the child fail at once, which is right: its parent is over.
-            WriteError::ParentEnded(_) => ErrorCode::Aborted,
+            WriteError::ParentEnded(_) => ErrorCode::FailedPrecondition,
             WriteError::Overloaded => ErrorCode::ResourceExhausted,
             WriteError::DiskFull(_) | WriteError::Unavailable(_) => ErrorCode::Unavailable,
         };

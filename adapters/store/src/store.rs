@@ -150,10 +150,10 @@ impl Store {
         self.inner.hub.subscribe(topic)
     }
 
-    /// Stores a run together with its root action. The same request again answers the same run.
+    /// Stores a run together with its root action.
     ///
     /// # Errors
-    /// `AlreadyExists` when another request made a run of this name, or when nothing can be written.
+    /// `AlreadyExists` when there is a run of this name, whoever made it (case 48), or when nothing can be written.
     pub async fn create_run(&self, new: NewRun) -> Result<Arc<ActionRow>, WriteError> {
         let (reply, answer) = oneshot::channel();
         self.offer(Command::CreateRun(Box::new(new), reply))?;

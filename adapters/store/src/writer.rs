@@ -256,15 +256,11 @@ impl Writer {
         changed: &mut Vec<Arc<ActionRow>>,
     ) -> Result<Result<Arc<ActionRow>, WriteError>, Trouble> {
         let id = &new.root.id;
-        if let Some(found) = self.load(id).await? {
-            return Ok(if found.action.request_digest == new.root.request_digest {
-                Ok(Arc::new(found))
-            } else {
-                Err(WriteError::AlreadyExists(format!(
-                    "run {} exists already, made by another request; choose another name",
-                    id.run
-                )))
-            });
+        if self.load(id).await?.is_some() {
+            return Ok(Err(WriteError::AlreadyExists(format!(
+                "run {} exists already; choose another name",
+                id.run
+            ))));
         }
         let run_spec_digest = digest_of(&new.run_spec);
         self.put_spec(&run_spec_digest, sql::RUN_SPEC_KIND, &new.run_spec).await?;

@@ -45,20 +45,21 @@ async fn a_run_is_stored_whole_and_is_the_same_after_a_restart() {
 }
 
 #[tokio::test]
-async fn the_same_request_again_answers_the_same_run_and_another_is_refused() {
+async fn case_48_of_many_requests_for_one_name_exactly_one_makes_the_run() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path()).await;
     let id = run_id("nightly");
-    let first = store.create_run(new_run(&id)).await.unwrap();
-    assert_eq!(store.create_run(new_run(&id)).await.unwrap(), first);
-    let mut other = new_run(&id);
-    other.root.request_digest = "another".into();
-    assert_eq!(
-        store.create_run(other).await,
-        Err(WriteError::AlreadyExists(
-            "run flytesnacks/development/nightly exists already, made by another request; choose another name".into()
-        ))
+    let answers = futures::future::join_all((0..10).map(|_| store.create_run(new_run(&id)))).await;
+    let (made, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    assert_eq!((made.len(), refused.len()), (1, 9));
+    let error = WriteError::AlreadyExists(
+        "run flytesnacks/development/nightly exists already; choose another name".into(),
     );
+    assert!(refused.iter().all(|answer| *answer == Err(error.clone())));
+    let kept = store.action(&id.root()).await.unwrap().unwrap();
+    store.apply(&id.root(), abort()).await.unwrap();
+    assert_eq!(store.create_run(new_run(&id)).await, Err(error));
+    assert_eq!(store.action(&id.root()).await.unwrap().unwrap().row_id, kept.row_id);
 }
 
 #[tokio::test]

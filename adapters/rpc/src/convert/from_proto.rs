@@ -1,14 +1,20 @@
 //! What clients send, as the core and the store know it. Messages have been validated already.
 
 use crate::{Defaults, Fault};
+use flyte_core::id::DEFAULT_ORG;
 use flyte_core::{ActionId, Policy, RunId, Timestamp};
 use flyte_proto::{common, core, task};
 use flyte_store::row::{ActionMeta, Spec, SpecKind, TaskId};
 use sha2::{Digest, Sha256};
 
+/// An organisation as it is stored: clients on a laptop name none.
+pub fn org(name: &str) -> String {
+    if name.is_empty() { DEFAULT_ORG.to_string() } else { name.to_string() }
+}
+
 /// A run's identity.
 pub fn run_id(id: &common::RunIdentifier) -> RunId {
-    RunId::new(&id.org, &id.project, &id.domain, &id.name)
+    RunId::new(org(&id.org), &id.project, &id.domain, &id.name)
 }
 
 /// A run's identity, from a field that validation requires.
@@ -79,7 +85,7 @@ pub fn task_meta(spec: &task::TaskSpec, run_interruptible: Option<bool>) -> Acti
     ActionMeta {
         short_name: if spec.short_name.is_empty() { function_name.clone() } else { spec.short_name.clone() },
         task: Some(TaskId {
-            org: id.org,
+            org: org(&id.org),
             project: id.project,
             domain: id.domain,
             name: id.name,
@@ -100,7 +106,7 @@ pub fn task_meta(spec: &task::TaskSpec, run_interruptible: Option<bool>) -> Acti
 /// A task's identity as a client names it.
 pub fn task_id(id: &task::TaskIdentifier) -> TaskId {
     TaskId {
-        org: id.org.clone(),
+        org: org(&id.org),
         project: id.project.clone(),
         domain: id.domain.clone(),
         name: id.name.clone(),

@@ -14,7 +14,7 @@ use prost::Message;
 use std::sync::Arc;
 use workflow::create_run_request::{Id, InputWrapper, Task};
 
-/// Creates the run that is asked for, or answers the one that the same request has made before.
+/// Creates the run that is asked for.
 pub async fn create(call: &Call, request: workflow::CreateRunRequest) -> Result<workflow::Run, Fault> {
     let id = run_id(call, request.id.as_ref())?;
     let spec_bytes = match &request.task {
@@ -98,7 +98,7 @@ fn run_id(call: &Call, id: Option<&Id>) -> Result<RunId, Fault> {
             let mut random = [0; 19];
             (call.random)(&mut random);
             Ok(RunId::new(
-                &project.organization,
+                from_proto::org(&project.organization),
                 &project.name,
                 &project.domain,
                 naming::generated_run_name(random),

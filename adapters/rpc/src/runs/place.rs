@@ -2,6 +2,7 @@
 
 use crate::call::Call;
 use flyte_core::RunId;
+use flyte_core::id::DEFAULT_ORG;
 use std::fmt::Write;
 
 /// The directory of a run: its own wish, else one made of its identity.
@@ -28,7 +29,7 @@ pub fn inputs_place(dir: &str, digest: &str) -> String {
 pub fn project_dir(call: &Call, org: &str, project: &str) -> String {
     let base = call.objects.base_uri();
     match org {
-        "" => format!("{base}/{}", segment(project)),
+        "" | DEFAULT_ORG => format!("{base}/{}", segment(project)),
         org => format!("{base}/org={}/{}", segment(org), segment(project)),
     }
 }

@@ -54,10 +54,17 @@ pub fn pages(
                 .find(|attempt| attempt.number == number)
                 .ok_or_else(|| Fault::not_found(format!("action {id} has no attempt {number}")))?;
             let archive = format!("{}/logs.txt", row.action.output_prefix(number));
-            let archived = call.objects.get(&archive, call.limits.log_max_bytes).await;
-            if let Ok(Some(bytes)) = archived {
-                let text = String::from_utf8_lossy(&bytes).into_owned();
-                drop(bytes);
+            let source = call.logs.clone().filter(|_| to_proto::logs_available(attempt));
+            // The log is archived before its Pod is deleted, so one of the two has it: archive, Pod, archive.
+            let mut text = archived(&call, &archive).await;
+            let mut live = None;
+            if let (Ok(None), Some(source)) = (&text, source) {
+                live = source.tail(&row.action, number).await.map_err(Fault::unavailable)?;
+                if live.is_none() {
+                    text = archived(&call, &archive).await;
+                }
+            }
+            if let Ok(Some(text)) = &text {
                 let mut page = Vec::new();
                 for line in text.lines() {
                     page.push(log_line(archived_line(line)));
@@ -70,11 +77,6 @@ pub fn pages(
                 }
                 return;
             }
-            let source = call.logs.clone().filter(|_| to_proto::logs_available(attempt));
-            let live = match source {
-                Some(source) => source.tail(&row.action, number).await.map_err(Fault::unavailable)?,
-                None => None,
-            };
             if let Some(lines) = live {
                 let mut chunks = lines.ready_chunks(LINES_MAX);
                 loop {
@@ -90,7 +92,7 @@ pub fn pages(
                 }
             }
             if attempt.phase.is_terminal() {
-                archived?;
+                text?;
                 Err(Fault::not_found(format!("attempt {number} of action {id} left no log")))?;
             }
             // It has not started: wait until something changes.
@@ -99,6 +101,12 @@ pub fn pages(
             }
         }
     }
+}
+
+/// The log that was kept of an attempt whose Pod is gone.
+async fn archived(call: &Call, uri: &str) -> Result<Option<String>, Fault> {
+    let found = call.objects.get(uri, call.limits.log_max_bytes).await?;
+    Ok(found.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 fn log_line(line: LogLine) -> l::LogLine {

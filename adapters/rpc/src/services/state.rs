@@ -3,11 +3,11 @@
 use crate::Fault;
 use crate::call::Call;
 use crate::convert::{from_proto, to_proto};
+use crate::fault::TEXT_MAX_BYTES;
 use crate::runs;
 use crate::watch::{self, Item, Many};
 use crate::wire::registry::Registry;
-use connectrpc::ErrorCode;
-use flyte_core::{ActionId, Input, Refusal, state_document};
+use flyte_core::{ActionId, Input, Refusal, state_document, text};
 use flyte_proto::google::rpc::Status;
 use flyte_proto::workflow as w;
 use flyte_store::ApplyError;
@@ -20,32 +20,42 @@ pub fn register(registry: &mut Registry) {
     registry.server_stream("flyteidl2.workflow.StateService/Watch", watch);
 }
 
+/// Codes of `google.rpc.Code` that answers carry within them.
+const OK: i32 = 0;
+const INVALID_ARGUMENT: i32 = 3;
+const NOT_FOUND: i32 = 5;
+const FAILED_PRECONDITION: i32 = 9;
+const INTERNAL: i32 = 13;
+
+/// What became of a state is said in the answer, as the older manager did; only what breaks the schema's rules is an
+/// error of the call.
 async fn put(call: Call, request: w::PutRequest) -> Result<w::PutResponse, Fault> {
     let id = from_proto::required_action_id(request.action_id.as_ref(), "action_id")?;
-    let report = state_document::parse(&request.state)
-        .map_err(|error| Fault::new(ErrorCode::InvalidArgument, error.to_string()))?;
-    match call.store.apply(&id, Input::Reported(report)).await {
-        Ok(_) | Err(ApplyError::Refused(Refusal::NoChange, _)) => Ok(w::PutResponse {
-            action_id: request.action_id,
-            status: Some(Status { code: 0, message: String::new(), details: Vec::new() }),
-        }),
-        Err(ApplyError::Refused(refusal, _)) => Err(Fault::new(
-            ErrorCode::FailedPrecondition,
-            format!("the state of action {id} is not taken: {refusal}"),
-        )),
-        Err(ApplyError::NotFound(id)) => Err(Fault::not_found(format!("there is no action {id}"))),
-        Err(ApplyError::Write(error)) => Err(error.into()),
-    }
+    let (code, message) = match state_document::parse(&request.state) {
+        Err(error) => (INVALID_ARGUMENT, error.to_string()),
+        Ok(report) => match call.store.apply(&id, Input::Reported(report)).await {
+            Ok(_) | Err(ApplyError::Refused(Refusal::NoChange, _)) => (OK, String::new()),
+            Err(ApplyError::Refused(refusal, _)) => {
+                (FAILED_PRECONDITION, format!("the state of action {id} is not taken: {refusal}"))
+            }
+            Err(ApplyError::NotFound(id)) => (NOT_FOUND, format!("there is no action {id}")),
+            Err(ApplyError::Write(error)) => (INTERNAL, error.to_string()),
+        },
+    };
+    Ok(w::PutResponse { action_id: request.action_id, status: Some(status(code, &message)) })
 }
 
 async fn get(call: Call, request: w::GetRequest) -> Result<w::GetResponse, Fault> {
     let id = from_proto::required_action_id(request.action_id.as_ref(), "action_id")?;
-    let row = runs::required_action(&call, &id).await?;
-    Ok(w::GetResponse {
-        action_id: request.action_id,
-        status: Some(Status { code: 0, message: String::new(), details: Vec::new() }),
-        state: row.action.state.clone(),
-    })
+    let (status, state) = match runs::action(&call, &id).await? {
+        Some(row) => (status(OK, ""), row.action.state.clone()),
+        None => (status(NOT_FOUND, &format!("there is no action {id}")), String::new()),
+    };
+    Ok(w::GetResponse { action_id: request.action_id, status: Some(status), state })
+}
+
+fn status(code: i32, message: &str) -> Status {
+    Status { code, message: text::bounded(message, TEXT_MAX_BYTES), details: Vec::new() }
 }
 
 fn watch(call: Call, request: w::WatchRequest) -> impl Stream<Item = Result<w::WatchResponse, Fault>> + Send {

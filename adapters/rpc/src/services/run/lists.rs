@@ -16,13 +16,16 @@ pub async fn list_runs(call: Call, request: w::ListRunsRequest) -> Result<w::Lis
         return Ok(w::ListRunsResponse::default());
     }
     let scope = match request.scope_by {
-        Some(ScopeBy::Org(org)) => RunScope::Org(org),
+        Some(ScopeBy::Org(org)) => RunScope::Org(from_proto::org(&org)),
         Some(ScopeBy::ProjectId(id)) => {
-            RunScope::Project { org: id.organization, project: id.name, domain: id.domain }
+            RunScope::Project { org: from_proto::org(&id.organization), project: id.name, domain: id.domain }
         }
-        Some(ScopeBy::TaskName(name)) => {
-            RunScope::TaskName { org: name.org, project: name.project, domain: name.domain, name: name.name }
-        }
+        Some(ScopeBy::TaskName(name)) => RunScope::TaskName {
+            org: from_proto::org(&name.org),
+            project: name.project,
+            domain: name.domain,
+            name: name.name,
+        },
         Some(ScopeBy::TaskId(id)) => RunScope::Task(from_proto::task_id(&id)),
         // There are no triggers yet, so none has started a run.
         Some(ScopeBy::TriggerName(_)) => return Ok(w::ListRunsResponse::default()),

@@ -80,7 +80,7 @@ impl Target {
     fn topic(&self) -> Topic {
         match self {
             Self::Project(id) => Topic::Project {
-                org: id.organization.clone(),
+                org: from_proto::org(&id.organization),
                 project: id.name.clone(),
                 domain: id.domain.clone(),
             },
@@ -92,7 +92,7 @@ impl Target {
         match self {
             Self::Org(org) => RunScope::Org(org.clone()),
             Self::Project(id) => RunScope::Project {
-                org: id.organization.clone(),
+                org: from_proto::org(&id.organization),
                 project: id.name.clone(),
                 domain: id.domain.clone(),
             },
@@ -118,7 +118,7 @@ pub fn watch_runs(
     use w::watch_runs_request::Target as Wire;
     async_stream::try_stream! {
         let target = match request.target {
-            Some(Wire::Org(org)) => Target::Org(org),
+            Some(Wire::Org(org)) => Target::Org(from_proto::org(&org)),
             Some(Wire::ProjectId(id)) => Target::Project(id),
             Some(Wire::TaskId(id)) => Target::Task(from_proto::task_id(&id)),
             // There is one cluster.
