@@ -211,6 +211,9 @@ mod tests {
             std::fs::write(path, &yaml).unwrap();
         }
         let published = std::fs::read_to_string(path).unwrap();
-        assert!(published == yaml, "write crds/flyte.org_taskactions.yaml anew: UPDATE_CRD=1 cargo test -p flyte-kubernetes");
+        assert!(
+            published == yaml,
+            "write crds/flyte.org_taskactions.yaml anew: UPDATE_CRD=1 cargo test -p flyte-kubernetes"
+        );
     }
 }

@@ -61,7 +61,7 @@ impl Objects {
         let text = dir.to_str().ok_or_else(|| failed("its path is not valid UTF-8".into()))?;
         let store = object_store::local::LocalFileSystem::new_with_prefix(&dir)
             .map_err(|error| failed(error.to_string()))?;
-        Ok(Self { base_uri: format!("file://{text}"), store: Arc::new(store) })
+        Ok(Self { base_uri: format!("file://{}", text.trim_end_matches('/')), store: Arc::new(store) })
     }
 
     /// Objects in memory, under URIs that begin with `base_uri`, for tests and the simulator.
