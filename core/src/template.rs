@@ -3,7 +3,6 @@
 //! Names are read in any case and with spaces around them; an input's own name is taken as it is. What is not a
 //! variable that we know stays untouched, since it may be meant for somebody else.
 
-use crate::text;
 use std::collections::BTreeMap;
 
 /// What `{{.prevCheckpointPrefix}}` becomes when there is no earlier attempt: two quote characters, which clients take
@@ -69,13 +68,15 @@ impl Values {
     }
 }
 
-/// Replaces every variable that is known. What was put in is not looked at again.
-pub fn substitute(template: &str, values: &Values) -> String {
+/// Replaces every variable that is known. What was put in is not looked at again. `None` when the result would be longer
+/// than [`RESULT_MAX_BYTES`]: a command that was cut off must not run.
+pub fn substitute(template: &str, values: &Values) -> Option<String> {
     let mut result = String::with_capacity(template.len());
     let mut rest = template;
     while let Some(start) = rest.find("{{") {
         result.push_str(&rest[..start]);
         match variable(&rest[start..]).and_then(|(name, len)| values.get(name).map(|value| (value, len))) {
+            Some((value, _)) if result.len() + value.len() > RESULT_MAX_BYTES => return None,
             Some((value, len)) => {
                 result.push_str(value);
                 rest = &rest[start + len..];
@@ -88,7 +89,7 @@ pub fn substitute(template: &str, values: &Values) -> String {
         }
     }
     result.push_str(rest);
-    text::bounded(&result, RESULT_MAX_BYTES)
+    (result.len() <= RESULT_MAX_BYTES).then_some(result)
 }
 
 /// Whether a text uses `inputs.NAME`, so that the inputs have to be read before it can be substituted.
@@ -160,14 +161,23 @@ mod tests {
             ("{{.input} }", "{{.input} }"),
             ("", ""),
         ] {
-            assert_eq!(substitute(template, &values()), result, "{template}");
+            assert_eq!(substitute(template, &values()).as_deref(), Some(result), "{template}");
         }
     }
 
     #[test]
     fn the_first_attempt_has_two_quotes_for_its_earlier_checkpoint() {
         let first = Values { prev_checkpoint_prefix: None, ..values() };
-        assert_eq!(substitute("{{.prevCheckpointPrefix}}", &first), "\"\"");
+        assert_eq!(substitute("{{.prevCheckpointPrefix}}", &first).as_deref(), Some("\"\""));
+    }
+
+    #[test]
+    fn a_result_that_is_too_long_is_none_and_never_cut_off() {
+        let long = "x".repeat(RESULT_MAX_BYTES / 2 + 1);
+        let values = Values { input: long.clone(), ..values() };
+        assert_eq!(substitute("{{.input}}", &values).as_deref(), Some(long.as_str()));
+        assert_eq!(substitute("{{.input}}{{.input}}", &values), None);
+        assert_eq!(substitute(&"y".repeat(RESULT_MAX_BYTES + 1), &values), None);
     }
 
     #[test]
@@ -181,7 +191,7 @@ mod tests {
         fn any_text_is_taken_and_text_without_braces_stays(text in any::<String>()) {
             let result = substitute(&text, &values());
             if !text.contains("{{") {
-                prop_assert_eq!(result, text);
+                prop_assert_eq!(result, Some(text));
             }
         }
     }

@@ -32,10 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     compiler.open_files(&files)?;
 
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    fs::write(
-        out.join("descriptors.binpb"),
-        compiler.encode_file_descriptor_set(),
-    )?;
+    fs::write(out.join("descriptors.binpb"), compiler.encode_file_descriptor_set())?;
     generate_types(compiler.file_descriptor_set())?;
     let pool: DescriptorPool = compiler.descriptor_pool();
     fs::write(out.join("validation.rs"), validation::generate(&pool))?;
@@ -48,10 +45,7 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         let path = entry?.path();
         if path.is_dir() {
             collect(&path, files)?;
-        } else if path
-            .extension()
-            .is_some_and(|extension| extension == "proto")
-        {
+        } else if path.extension().is_some_and(|extension| extension == "proto") {
             files.push(path);
         }
     }
@@ -68,17 +62,9 @@ fn generate_types(mut set: FileDescriptorSet) -> std::io::Result<()> {
     let raw_types = raw::redirect(&mut set);
 
     let mut config = prost_build::Config::new();
-    config
-        .btree_map(["."])
-        .bytes(["."])
-        .enable_type_names()
-        .include_file("include.rs")
-        .service_generator(
-            tonic_prost_build::configure()
-                .build_server(false)
-                .build_transport(false)
-                .service_generator(),
-        );
+    config.btree_map(["."]).bytes(["."]).enable_type_names().include_file("include.rs").service_generator(
+        tonic_prost_build::configure().build_server(false).build_transport(false).service_generator(),
+    );
     for (proto_path, rust_path) in raw_types {
         config.extern_path(proto_path, rust_path);
     }

@@ -3,9 +3,8 @@
 use heck::{ToSnakeCase, ToUpperCamelCase};
 
 /// Keywords that need `r#` in front where a field has such a name.
-const KEYWORDS: [&str; 11] = [
-    "abstract", "enum", "for", "gen", "in", "loop", "match", "ref", "static", "type", "use",
-];
+const KEYWORDS: [&str; 11] =
+    ["abstract", "enum", "for", "gen", "in", "loop", "match", "ref", "static", "type", "use"];
 
 /// The path of a message or enum in this crate; `full_name` has no leading dot.
 ///
@@ -13,9 +12,7 @@ const KEYWORDS: [&str; 11] = [
 pub fn type_path(full_name: &str) -> String {
     let mut path = String::from("crate::generated");
     let parts: Vec<&str> = full_name.split('.').collect();
-    let (last, outer) = parts
-        .split_last()
-        .expect("splitting a string yields at least one part");
+    let (last, outer) = parts.split_last().expect("splitting a string yields at least one part");
     for part in outer {
         path.push_str("::");
         path.push_str(&ident(part));
@@ -33,11 +30,7 @@ pub fn oneof_path(message: &str, oneof: &str) -> String {
 /// The name of a field or module.
 pub fn ident(name: &str) -> String {
     let name = name.to_snake_case();
-    if KEYWORDS.contains(&name.as_str()) {
-        format!("r#{name}")
-    } else {
-        name
-    }
+    if KEYWORDS.contains(&name.as_str()) { format!("r#{name}") } else { name }
 }
 
 /// The name of a oneof's variant.

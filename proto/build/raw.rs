@@ -29,8 +29,7 @@ const STAND_IN: &str = "flyteidl2.raw";
 /// Whether `field_type` is kept whole where it is the type of a field of `message` (both full names with a leading dot).
 pub fn is_raw(message: &str, field_type: &str) -> bool {
     let inside = format!("{message}.");
-    PASS_THROUGH.contains(&field_type)
-        && !PLAIN_INSIDE.iter().any(|plain| inside.starts_with(plain))
+    PASS_THROUGH.contains(&field_type) && !PLAIN_INSIDE.iter().any(|plain| inside.starts_with(plain))
 }
 
 /// Points each field to be kept whole at a stand-in type, and returns (proto path, Rust path) of each stand-in.
@@ -44,20 +43,12 @@ pub fn redirect(set: &mut FileDescriptorSet) -> Vec<(String, String)> {
     set.file.push(stand_ins());
     PASS_THROUGH
         .iter()
-        .map(|name| {
-            (
-                stand_in_path(name),
-                format!("crate::Raw<{}>", names::type_path(&name[1..])),
-            )
-        })
+        .map(|name| (stand_in_path(name), format!("crate::Raw<{}>", names::type_path(&name[1..]))))
         .collect()
 }
 
 fn redirect_message(scope: &str, message: &mut DescriptorProto) {
-    let is_map_entry = message
-        .options
-        .as_ref()
-        .is_some_and(|options| options.map_entry());
+    let is_map_entry = message.options.as_ref().is_some_and(|options| options.map_entry());
     if is_map_entry {
         return;
     }

@@ -3,8 +3,8 @@
 //! A rule that isn't understood stops the build: a rule is enforced or the schema doesn't compile.
 
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, MessageDescriptor,
-    OneofDescriptor, ReflectMessage, Value,
+    DescriptorPool, DynamicMessage, ExtensionDescriptor, FieldDescriptor, MessageDescriptor, OneofDescriptor,
+    ReflectMessage, Value,
 };
 
 /// A rule written as an expression; its implementation is found by `id`.
@@ -37,10 +37,7 @@ impl FieldRules {
     pub fn is_empty(&self) -> bool {
         !self.required
             && !self.looks_at_value()
-            && [&self.items, &self.keys, &self.values]
-                .into_iter()
-                .flatten()
-                .all(|rules| rules.is_empty())
+            && [&self.items, &self.keys, &self.values].into_iter().flatten().all(|rules| rules.is_empty())
     }
 }
 
@@ -113,17 +110,10 @@ impl Rules {
     }
 
     pub fn of_field(&self, field: &FieldDescriptor) -> FieldRules {
-        field_rules(
-            field.full_name(),
-            self.option(&field.options(), &self.field),
-        )
+        field_rules(field.full_name(), self.option(&field.options(), &self.field))
     }
 
-    fn option(
-        &self,
-        options: &DynamicMessage,
-        extension: &ExtensionDescriptor,
-    ) -> Vec<(String, Value)> {
+    fn option(&self, options: &DynamicMessage, extension: &ExtensionDescriptor) -> Vec<(String, Value)> {
         if options.has_extension(extension) {
             set_fields(&options.get_extension(extension))
         } else {
@@ -134,29 +124,17 @@ impl Rules {
 
 /// The fields that are set in a message value, by name.
 fn set_fields(value: &Value) -> Vec<(String, Value)> {
-    let message = value
-        .as_message()
-        .expect("validation options are declared as messages");
+    let message = value.as_message().expect("validation options are declared as messages");
     let unknown = message.unknown_fields().next().is_some();
-    assert!(
-        !unknown,
-        "{}: a rule isn't declared",
-        message.descriptor().full_name()
-    );
-    message
-        .fields()
-        .map(|(field, value)| (field.name().to_owned(), value.clone()))
-        .collect()
+    assert!(!unknown, "{}: a rule isn't declared", message.descriptor().full_name());
+    message.fields().map(|(field, value)| (field.name().to_owned(), value.clone())).collect()
 }
 
 fn expressions(value: &Value) -> Vec<Cel> {
     let list = value.as_list().expect("cel is declared as a list");
     list.iter()
         .map(|rule| {
-            let mut cel = Cel {
-                id: String::new(),
-                message: String::new(),
-            };
+            let mut cel = Cel { id: String::new(), message: String::new() };
             for (name, value) in set_fields(rule) {
                 let text = value.as_str().unwrap_or_default().to_owned();
                 match name.as_str() {
@@ -229,9 +207,7 @@ fn number(value: &Value) -> u64 {
 }
 
 fn numbers(value: &Value) -> Vec<i32> {
-    let list = value
-        .as_list()
-        .expect("in and not_in are declared as lists");
+    let list = value.as_list().expect("in and not_in are declared as lists");
     list.iter().filter_map(Value::as_i32).collect()
 }
 

@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use prost_reflect::{
-    Cardinality, DescriptorPool, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor,
-};
+use prost_reflect::{Cardinality, DescriptorPool, FieldDescriptor, Kind, MessageDescriptor, OneofDescriptor};
 
 use crate::exceptions;
 use crate::names;
@@ -17,25 +15,17 @@ use crate::rules::{Cel, Check, FieldRules, Rules};
 
 /// The source text of all implementations.
 pub fn generate(pool: &DescriptorPool) -> String {
-    let messages: Vec<MessageDescriptor> = pool
-        .all_messages()
-        .filter(|message| is_ours(message) && !message.is_map_entry())
-        .collect();
+    let messages: Vec<MessageDescriptor> =
+        pool.all_messages().filter(|message| is_ours(message) && !message.is_map_entry()).collect();
     let rules = Rules::new(pool);
-    let mut generator = Generator {
-        looked_into: looked_into(&messages, &rules),
-        rules,
-        patterns: BTreeMap::new(),
-    };
+    let mut generator =
+        Generator { looked_into: looked_into(&messages, &rules), rules, patterns: BTreeMap::new() };
     let mut text = String::new();
     for message in &messages {
         text += &generator.message(message);
     }
     for (pattern, name) in &generator.patterns {
-        push(
-            &mut text,
-            &format!("static {name}: Pattern = Pattern::new(|| checks::compile({pattern:?}));"),
-        );
+        push(&mut text, &format!("static {name}: Pattern = Pattern::new(|| checks::compile({pattern:?}));"));
     }
     text
 }
@@ -52,19 +42,14 @@ fn looked_into(messages: &[MessageDescriptor], rules: &Rules) -> BTreeSet<String
         .filter(|message| {
             !rules.of_message(message).is_empty()
                 || message.oneofs().any(|oneof| rules.is_required(&oneof))
-                || message
-                    .fields()
-                    .any(|field| !rules.of_field(&field).is_empty() || is_raw(message, &field))
+                || message.fields().any(|field| !rules.of_field(&field).is_empty() || is_raw(message, &field))
         })
         .map(|message| message.full_name().to_owned())
         .collect();
     loop {
         let before = names.len();
         for message in messages {
-            if message
-                .fields()
-                .any(|field| held_message(&field).is_some_and(|held| names.contains(&held)))
-            {
+            if message.fields().any(|field| held_message(&field).is_some_and(|held| names.contains(&held))) {
                 names.insert(message.full_name().to_owned());
             }
         }
@@ -88,10 +73,9 @@ fn held_message(field: &FieldDescriptor) -> Option<String> {
 
 fn is_raw(message: &MessageDescriptor, field: &FieldDescriptor) -> bool {
     match field.kind() {
-        Kind::Message(held) if !field.is_map() => raw::is_raw(
-            &format!(".{}", message.full_name()),
-            &format!(".{}", held.full_name()),
-        ),
+        Kind::Message(held) if !field.is_map() => {
+            raw::is_raw(&format!(".{}", message.full_name()), &format!(".{}", held.full_name()))
+        }
         _ => false,
     }
 }
@@ -114,10 +98,7 @@ impl Generator {
             body += &self.oneof(message, &oneof);
         }
         for field in message.fields() {
-            if field
-                .containing_oneof()
-                .is_none_or(|oneof| is_synthetic(&oneof))
-            {
+            if field.containing_oneof().is_none_or(|oneof| is_synthetic(&oneof)) {
                 body += &self.field(message, &field);
             }
         }
@@ -133,10 +114,7 @@ impl Generator {
         if self.rules.is_required(oneof) {
             push(
                 &mut arms,
-                &format!(
-                    "None => return Err(checks::missing(&path.field({:?}))),",
-                    oneof.name()
-                ),
+                &format!("None => return Err(checks::missing(&path.field({:?}))),", oneof.name()),
             );
         }
         for field in oneof.fields() {
@@ -211,12 +189,7 @@ impl Generator {
         block(&all, &format!("{at}let value = &self.{member};\n"))
     }
 
-    fn list(
-        &mut self,
-        message: &MessageDescriptor,
-        field: &FieldDescriptor,
-        rules: &FieldRules,
-    ) -> String {
+    fn list(&mut self, message: &MessageDescriptor, field: &FieldDescriptor, rules: &FieldRules) -> String {
         let mut checks = String::new();
         if rules.required {
             push(&mut checks, "checks::min_items(at, value.len(), 1)?;");
@@ -237,11 +210,7 @@ impl Generator {
     }
 
     /// The rules of list items, map keys or map values.
-    fn inner<'a>(
-        &self,
-        rules: &'a Option<Box<FieldRules>>,
-        none: &'a FieldRules,
-    ) -> &'a FieldRules {
+    fn inner<'a>(&self, rules: &'a Option<Box<FieldRules>>, none: &'a FieldRules) -> &'a FieldRules {
         let rules = rules.as_deref().unwrap_or(none);
         assert!(
             !rules.required && !rules.ignore_zero,
@@ -303,13 +272,9 @@ impl Generator {
             Check::Pattern(pattern) => format!("pattern(at, value, &{})", self.pattern(pattern)),
             Check::Uri => "uri(at, value)".to_owned(),
             Check::BytesLen(len) => format!("bytes_len(at, value, {len})"),
-            Check::Number {
-                id,
-                operator,
-                bound,
-            } => format!(
-                "number(at, {id:?}, *value {operator} {bound}, {operator:?}, {bound:?}, value)"
-            ),
+            Check::Number { id, operator, bound } => {
+                format!("number(at, {id:?}, *value {operator} {bound}, {operator:?}, {bound:?}, value)")
+            }
             Check::DurationGte(seconds, nanos) => {
                 format!("duration_gte(at, value, {seconds}, {nanos})")
             }
@@ -327,10 +292,7 @@ impl Generator {
 
     fn pattern(&mut self, pattern: &str) -> String {
         let next = format!("PATTERN_{}", self.patterns.len());
-        self.patterns
-            .entry(pattern.to_owned())
-            .or_insert(next)
-            .clone()
+        self.patterns.entry(pattern.to_owned()).or_insert(next).clone()
     }
 }
 
@@ -342,20 +304,14 @@ fn is_synthetic(oneof: &OneofDescriptor) -> bool {
 fn enum_numbers(field: &FieldDescriptor) -> Vec<i32> {
     match field.kind() {
         Kind::Enum(kind) => kind.values().map(|value| value.number()).collect(),
-        _ => panic!(
-            "{}: defined_only on a field that isn't an enum",
-            field.full_name()
-        ),
+        _ => panic!("{}: defined_only on a field that isn't an enum", field.full_name()),
     }
 }
 
 /// A call of the hand-written function for an expression: missing ones don't compile.
 fn expression(cel: &Cel, value: &str, at: &str) -> String {
     let function = cel.id.replace('.', "_");
-    format!(
-        "checks::expression({at}, {:?}, cel::{function}({value}), {:?})?;",
-        cel.id, cel.message
-    )
+    format!("checks::expression({at}, {:?}, cel::{function}({value}), {:?})?;", cel.id, cel.message)
 }
 
 fn at_field(field: &FieldDescriptor) -> String {
@@ -364,20 +320,12 @@ fn at_field(field: &FieldDescriptor) -> String {
 
 /// Makes checks, if there are any, pass over a zero value.
 fn unless_zero(checks: &str) -> String {
-    if checks.is_empty() {
-        String::new()
-    } else {
-        format!("if !checks::is_zero(value) {{ {checks} }}\n")
-    }
+    if checks.is_empty() { String::new() } else { format!("if !checks::is_zero(value) {{ {checks} }}\n") }
 }
 
 /// Wraps checks, if there are any, with what they need.
 fn block(checks: &str, before: &str) -> String {
-    if checks.is_empty() {
-        String::new()
-    } else {
-        format!("{{ {before}{checks} }}\n")
-    }
+    if checks.is_empty() { String::new() } else { format!("{{ {before}{checks} }}\n") }
 }
 
 fn push(text: &mut String, line: &str) {

@@ -40,10 +40,7 @@ pub enum JsonError {
 /// Writes a message as JSON.
 pub fn encode<M: Message + Name>(message: &M) -> Result<Vec<u8>, JsonError> {
     let descriptor = descriptor::<M>()?;
-    let not_representable = |cause: String| JsonError::NotRepresentable {
-        message: M::full_name(),
-        cause,
-    };
+    let not_representable = |cause: String| JsonError::NotRepresentable { message: M::full_name(), cause };
     let dynamic = DynamicMessage::decode(descriptor, message.encode_to_vec().as_slice())
         .map_err(|error| not_representable(error.to_string()))?;
     // Reflected maps are in an order of chance; a JSON value sorts them.
@@ -56,23 +53,17 @@ pub fn encode<M: Message + Name>(message: &M) -> Result<Vec<u8>, JsonError> {
 /// Reads a message from JSON.
 pub fn decode<M: Message + Name + Default>(json: &[u8]) -> Result<M, JsonError> {
     let descriptor = descriptor::<M>()?;
-    let invalid = |cause: serde_json::Error| JsonError::Invalid {
-        message: M::full_name(),
-        cause,
-    };
+    let invalid = |cause: serde_json::Error| JsonError::Invalid { message: M::full_name(), cause };
     exact::check(json, &descriptor).map_err(invalid)?;
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let options = DeserializeOptions::new().deny_unknown_fields(false);
-    let dynamic = DynamicMessage::deserialize_with_options(descriptor, &mut deserializer, &options)
-        .map_err(invalid)?;
+    let dynamic =
+        DynamicMessage::deserialize_with_options(descriptor, &mut deserializer, &options).map_err(invalid)?;
     deserializer.end().map_err(invalid)?;
-    M::decode(ordered::encode(&dynamic).as_slice())
-        .map_err(|error| invalid(serde::de::Error::custom(error)))
+    M::decode(ordered::encode(&dynamic).as_slice()).map_err(|error| invalid(serde::de::Error::custom(error)))
 }
 
 fn descriptor<M: Name>() -> Result<MessageDescriptor, JsonError> {
     let name = M::full_name();
-    DESCRIPTOR_POOL
-        .get_message_by_name(&name)
-        .ok_or(JsonError::UnknownMessage(name))
+    DESCRIPTOR_POOL.get_message_by_name(&name).ok_or(JsonError::UnknownMessage(name))
 }

@@ -29,16 +29,15 @@ mod generated {
 }
 
 pub use generated::flyteidl2::{
-    actions, app, auth, cluster, common, core, dataproxy, logs, notification, project, secret,
-    settings, task, trigger, workflow,
+    actions, app, auth, cluster, common, core, dataproxy, logs, notification, project, secret, settings,
+    task, trigger, workflow,
 };
 pub use generated::google;
 pub use raw::Raw;
 pub use validate::{Validate, Violation};
 
 /// The compiled schema, a serialized `google.protobuf.FileDescriptorSet` with all imports and validation options.
-pub const FILE_DESCRIPTOR_SET: &[u8] =
-    include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.binpb"));
 
 /// The compiled schema, parsed.
 pub static DESCRIPTOR_POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {

@@ -26,10 +26,7 @@ pub struct Raw<M> {
 impl<M> Raw<M> {
     /// Takes bytes that encode an `M`; nothing is checked.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Self {
-        Self {
-            bytes: bytes.into(),
-            of: PhantomData,
-        }
+        Self { bytes: bytes.into(), of: PhantomData }
     }
 
     /// The bytes of the message.

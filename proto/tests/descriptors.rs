@@ -17,10 +17,7 @@ fn facts(pool: &DescriptorPool) -> BTreeMap<String, String> {
     let mut facts = BTreeMap::new();
     for message in pool.all_messages() {
         let name = message.full_name();
-        facts.insert(
-            format!("message {name}"),
-            rules(&message.options(), "buf.validate.message"),
-        );
+        facts.insert(format!("message {name}"), rules(&message.options(), "buf.validate.message"));
         for oneof in message.oneofs() {
             facts.insert(
                 format!("oneof {name}.{}", oneof.name()),
@@ -33,9 +30,7 @@ fn facts(pool: &DescriptorPool) -> BTreeMap<String, String> {
                 Kind::Enum(kind) => kind.full_name().to_owned(),
                 scalar => format!("{scalar:?}"),
             };
-            let oneof = field
-                .containing_oneof()
-                .map(|oneof| oneof.name().to_owned());
+            let oneof = field.containing_oneof().map(|oneof| oneof.name().to_owned());
             facts.insert(
                 format!("field {name}.{}", field.number()),
                 format!(
@@ -52,10 +47,7 @@ fn facts(pool: &DescriptorPool) -> BTreeMap<String, String> {
     }
     for kind in pool.all_enums() {
         for value in kind.values() {
-            facts.insert(
-                format!("enum {}.{}", kind.full_name(), value.name()),
-                value.number().to_string(),
-            );
+            facts.insert(format!("enum {}.{}", kind.full_name(), value.name()), value.number().to_string());
         }
     }
     for service in pool.services() {
@@ -64,22 +56,11 @@ fn facts(pool: &DescriptorPool) -> BTreeMap<String, String> {
                 format!("method {}", method.full_name()),
                 format!(
                     "{}{} -> {}{} {:?}",
-                    if method.is_client_streaming() {
-                        "stream "
-                    } else {
-                        ""
-                    },
+                    if method.is_client_streaming() { "stream " } else { "" },
                     method.input().full_name(),
-                    if method.is_server_streaming() {
-                        "stream "
-                    } else {
-                        ""
-                    },
+                    if method.is_server_streaming() { "stream " } else { "" },
                     method.output().full_name(),
-                    method
-                        .options()
-                        .get_field_by_name("idempotency_level")
-                        .map(|level| level.into_owned()),
+                    method.options().get_field_by_name("idempotency_level").map(|level| level.into_owned()),
                 ),
             );
         }

@@ -9,11 +9,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 
 /// A run spec with a queue and with fields of all wire types that no schema knows.
 fn run_spec_of_a_newer_client() -> Vec<u8> {
-    let mut bytes = RunSpec {
-        queue: "gpu".to_owned(),
-        ..Default::default()
-    }
-    .encode_to_vec();
+    let mut bytes = RunSpec { queue: "gpu".to_owned(), ..Default::default() }.encode_to_vec();
     encode_key(1001, WireType::Varint, &mut bytes);
     encode_varint(u64::MAX, &mut bytes);
     encode_key(1002, WireType::ThirtyTwoBit, &mut bytes);
@@ -52,23 +48,13 @@ fn a_field_that_the_schema_does_not_know_survives() {
     let spec = run_spec_of_a_newer_client();
     let wire = field(1, &spec);
     let details = RunDetails::decode(wire.as_slice()).unwrap();
-    assert_eq!(
-        details,
-        RunDetails {
-            run_spec: Some(Raw::from_bytes(spec.clone())),
-            action: None,
-        }
-    );
+    assert_eq!(details, RunDetails { run_spec: Some(Raw::from_bytes(spec.clone())), action: None });
     assert_eq!(details.encode_to_vec(), wire);
     let raw = details.run_spec.unwrap();
     assert_eq!(raw.as_bytes(), spec);
     assert_eq!(
         raw.decode().unwrap(),
-        RunSpec {
-            queue: "gpu".to_owned(),
-            cluster_pool: "p".to_owned(),
-            ..Default::default()
-        }
+        RunSpec { queue: "gpu".to_owned(), cluster_pool: "p".to_owned(), ..Default::default() }
     );
 }
 
@@ -76,28 +62,19 @@ fn a_field_that_the_schema_does_not_know_survives() {
 fn a_stored_message_goes_from_a_request_to_a_response_unread() {
     let spec = run_spec_of_a_newer_client();
     let request = CreateRunRequest::decode(field(5, &spec).as_slice()).unwrap();
-    let response = RunDetails {
-        run_spec: request.run_spec,
-        action: None,
-    };
+    let response = RunDetails { run_spec: request.run_spec, action: None };
     assert_eq!(response.encode_to_vec(), field(1, &spec));
 }
 
 #[test]
 fn a_member_of_a_oneof_passes_through_too() {
-    let mut spec = TaskSpec {
-        task_template: Some(TaskTemplate::default()),
-        ..Default::default()
-    }
-    .encode_to_vec();
+    let mut spec =
+        TaskSpec { task_template: Some(TaskTemplate::default()), ..Default::default() }.encode_to_vec();
     encode_key(99, WireType::Varint, &mut spec);
     spec.push(1);
     let wire = field(3, &spec);
     let request = CreateRunRequest::decode(wire.as_slice()).unwrap();
-    assert_eq!(
-        request.task,
-        Some(create_run_request::Task::TaskSpec(Raw::from_bytes(spec)))
-    );
+    assert_eq!(request.task, Some(create_run_request::Task::TaskSpec(Raw::from_bytes(spec))));
     assert_eq!(request.encode_to_vec(), wire);
 }
 
@@ -111,25 +88,14 @@ fn an_empty_message_is_kept_apart_from_none() {
 
 #[test]
 fn a_message_in_two_pieces_is_their_merge() {
-    let one = RunSpec {
-        queue: "a".to_owned(),
-        run_base_dir: "dir".to_owned(),
-        ..Default::default()
-    };
-    let two = RunSpec {
-        queue: "b".to_owned(),
-        ..Default::default()
-    };
+    let one = RunSpec { queue: "a".to_owned(), run_base_dir: "dir".to_owned(), ..Default::default() };
+    let two = RunSpec { queue: "b".to_owned(), ..Default::default() };
     let mut wire = field(1, &one.encode_to_vec());
     wire.extend(field(1, &two.encode_to_vec()));
     let details = RunDetails::decode(wire.as_slice()).unwrap();
     assert_eq!(
         details.run_spec.unwrap().decode().unwrap(),
-        RunSpec {
-            queue: "b".to_owned(),
-            run_base_dir: "dir".to_owned(),
-            ..Default::default()
-        }
+        RunSpec { queue: "b".to_owned(), run_base_dir: "dir".to_owned(), ..Default::default() }
     );
 }
 
@@ -148,25 +114,15 @@ fn malformed_bytes_are_refused() {
         ("half a varint", &[0x08, 0x80]),
         (
             "a varint of eleven bytes",
-            &[
-                0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01,
-            ],
+            &[0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01],
         ),
-        (
-            "a varint of 65 bits",
-            &[
-                0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02,
-            ],
-        ),
+        ("a varint of 65 bits", &[0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x02]),
         ("an end without a start", &[0x0c]),
         ("a start without an end", &[0x0b]),
         ("an end of another group", &[0x0b, 0x14]),
     ];
     for (name, content) in cases {
-        assert!(
-            RunDetails::decode(field(1, content).as_slice()).is_err(),
-            "{name}"
-        );
+        assert!(RunDetails::decode(field(1, content).as_slice()).is_err(), "{name}");
     }
     assert!(RunDetails::decode(field(1, &deep).as_slice()).is_err());
 }
@@ -176,13 +132,11 @@ fn bytes_that_are_not_the_message_are_a_violation() {
     // Field 6 is a string, here it is a number.
     let request = CreateRunRequest {
         run_spec: Some(Raw::from_bytes([0x30, 0x01])),
-        id: Some(create_run_request::Id::ProjectId(
-            flyte_proto::common::ProjectIdentifier {
-                organization: String::new(),
-                domain: "d".to_owned(),
-                name: "p".to_owned(),
-            },
-        )),
+        id: Some(create_run_request::Id::ProjectId(flyte_proto::common::ProjectIdentifier {
+            organization: String::new(),
+            domain: "d".to_owned(),
+            name: "p".to_owned(),
+        })),
         task: Some(create_run_request::Task::TaskSpec(Raw::from(TaskSpec {
             task_template: Some(TaskTemplate::default()),
             ..Default::default()
@@ -201,23 +155,11 @@ fn bytes_that_are_not_the_message_are_a_violation() {
 
 #[test]
 fn a_literal_inside_of_inputs_is_plain_and_one_in_an_update_is_raw() {
-    let literal = Literal {
-        value: Some(literal::Value::Scalar(Box::default())),
-        ..Default::default()
-    };
+    let literal = Literal { value: Some(literal::Value::Scalar(Box::default())), ..Default::default() };
     let inputs = Raw::from(Inputs {
-        literals: vec![NamedLiteral {
-            name: "x".to_owned(),
-            value: Some(literal.clone()),
-        }],
+        literals: vec![NamedLiteral { name: "x".to_owned(), value: Some(literal.clone()) }],
         context: vec![],
     });
-    let update = ActionUpdate {
-        value: Some(Raw::from(&literal)),
-        ..Default::default()
-    };
-    assert_eq!(
-        inputs.decode().unwrap().literals[0].value,
-        update.value.map(|value| value.decode().unwrap())
-    );
+    let update = ActionUpdate { value: Some(Raw::from(&literal)), ..Default::default() };
+    assert_eq!(inputs.decode().unwrap().literals[0].value, update.value.map(|value| value.decode().unwrap()));
 }

@@ -65,7 +65,7 @@ pub fn build(recipe: &Recipe<'_>) -> Result<Pod, Failure> {
     };
     let environment = environment::variables(recipe, &values);
     for container in pod_spec.init_containers.iter_mut().flatten().chain(&mut pod_spec.containers) {
-        substitute(container, &values);
+        substitute(container, &values)?;
         environment::add(container, &environment);
     }
     if let Some(config) = data_config.filter(|config| config.enabled) {
@@ -180,15 +180,16 @@ fn from_pod(pod: &c::K8sPod) -> Result<(PodSpec, String), Failure> {
     Ok((spec, primary))
 }
 
-fn substitute(container: &mut Container, values: &Values) {
-    for word in container.command.iter_mut().flatten().chain(container.args.iter_mut().flatten()) {
-        *word = template::substitute(word, values);
+fn substitute(container: &mut Container, values: &Values) -> Result<(), Failure> {
+    let variables = container.env.iter_mut().flatten().filter_map(|variable| variable.value.as_mut());
+    let words = container.command.iter_mut().flatten().chain(container.args.iter_mut().flatten());
+    for text in words.chain(variables) {
+        *text = template::substitute(text, values).ok_or_else(|| {
+            let limit = template::RESULT_MAX_BYTES;
+            fault("PodTooLarge", &format!("A part of the task's command would be longer than {limit} bytes once its variables are filled in"))
+        })?;
     }
-    for variable in container.env.iter_mut().flatten() {
-        if let Some(value) = &mut variable.value {
-            *value = template::substitute(value, values);
-        }
-    }
+    Ok(())
 }
 
 fn values(recipe: &Recipe<'_>) -> Values {

@@ -36,9 +36,7 @@ fn has_long_number(json: &[u8]) -> bool {
             b'-' | b'0'..=b'9' => {
                 let len = rest
                     .iter()
-                    .take_while(|byte| {
-                        matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
-                    })
+                    .take_while(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E'))
                     .count();
                 let (number, after) = rest.split_at(len);
                 if len > SAFE_LEN || number.iter().any(|byte| b".eE".contains(byte)) {
@@ -73,9 +71,7 @@ fn check_message(message: &MessageDescriptor, value: &Value) -> Result<(), serde
         return Ok(());
     }
     for (name, value) in entries {
-        let field = message
-            .get_field_by_json_name(name)
-            .or_else(|| message.get_field_by_name(name));
+        let field = message.get_field_by_json_name(name).or_else(|| message.get_field_by_name(name));
         if let Some(field) = field {
             check_field(&field, value)?;
         }
@@ -87,9 +83,7 @@ fn check_field(field: &FieldDescriptor, value: &Value) -> Result<(), serde_json:
     match (field.kind(), value) {
         (Kind::Message(entry), Value::Object(entries)) if field.is_map() => {
             let value_field = entry.map_entry_value_field();
-            entries
-                .values()
-                .try_for_each(|value| check_field(&value_field, value))
+            entries.values().try_for_each(|value| check_field(&value_field, value))
         }
         (_, Value::Array(items)) => items.iter().try_for_each(|item| check_field(field, item)),
         (Kind::Message(message), _) => check_message(&message, value),

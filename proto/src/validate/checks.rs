@@ -35,30 +35,20 @@ pub fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 pub fn not_zero<T: Default + PartialEq>(at: &Path<'_>, value: &T) -> Result<(), Violation> {
-    ensure(!is_zero(value), at, "required", || {
-        format!("{at} must be set.")
-    })
+    ensure(!is_zero(value), at, "required", || format!("{at} must be set."))
 }
 
 /// A rule that the schema writes as an expression, already evaluated.
 pub fn expression(at: &Path<'_>, id: &str, holds: bool, message: &str) -> Result<(), Violation> {
     ensure(holds, at, id, || {
         let place = at.to_string();
-        if place.is_empty() {
-            format!("{message}.")
-        } else {
-            format!("{place}: {message}.")
-        }
+        if place.is_empty() { format!("{message}.") } else { format!("{place}: {message}.") }
     })
 }
 
 pub fn min_len(at: &Path<'_>, value: &str, min: usize) -> Result<(), Violation> {
     // A character is at least one byte, so the common minimum of 1 needs no counting.
-    let holds = if min <= 1 {
-        value.len() >= min
-    } else {
-        value.chars().count() >= min
-    };
+    let holds = if min <= 1 { value.len() >= min } else { value.chars().count() >= min };
     ensure(holds, at, "string.min_len", || {
         let len = value.chars().count();
         format!("{at} must have at least {min} characters, but has {len}.")
@@ -80,9 +70,7 @@ pub fn pattern(at: &Path<'_>, value: &str, pattern: &Pattern) -> Result<(), Viol
 }
 
 pub fn uri(at: &Path<'_>, value: &str) -> Result<(), Violation> {
-    ensure(is_uri(value), at, "string.uri", || {
-        format!("{at} must be a URI with a scheme.")
-    })
+    ensure(is_uri(value), at, "string.uri", || format!("{at} must be a URI with a scheme."))
 }
 
 pub fn bytes_len(at: &Path<'_>, value: &Bytes, len: usize) -> Result<(), Violation> {
@@ -99,17 +87,10 @@ pub fn number(
     bound: &str,
     value: impl Display,
 ) -> Result<(), Violation> {
-    ensure(holds, at, id, || {
-        format!("{at} must be {operator} {bound}, but is {value}.")
-    })
+    ensure(holds, at, id, || format!("{at} must be {operator} {bound}, but is {value}."))
 }
 
-pub fn duration_gte(
-    at: &Path<'_>,
-    value: &Duration,
-    seconds: i64,
-    nanos: i32,
-) -> Result<(), Violation> {
+pub fn duration_gte(at: &Path<'_>, value: &Duration, seconds: i64, nanos: i32) -> Result<(), Violation> {
     // Normalized, so that 1 s - 1 ns and 0 s + 999999999 ns compare as equal.
     let total = |seconds: i64, nanos: i32| i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
     let holds = total(value.seconds, value.nanos) >= total(seconds, nanos);
@@ -151,12 +132,9 @@ pub fn max_items(at: &Path<'_>, count: usize, max: usize) -> Result<(), Violatio
 
 pub fn unique<T: Ord>(at: &Path<'_>, values: &[T]) -> Result<(), Violation> {
     let distinct: BTreeSet<&T> = values.iter().collect();
-    ensure(
-        distinct.len() == values.len(),
-        at,
-        "repeated.unique",
-        || format!("{at} must not have the same item twice."),
-    )
+    ensure(distinct.len() == values.len(), at, "repeated.unique", || {
+        format!("{at} must not have the same item twice.")
+    })
 }
 
 pub fn max_pairs(at: &Path<'_>, count: usize, max: usize) -> Result<(), Violation> {
@@ -165,23 +143,10 @@ pub fn max_pairs(at: &Path<'_>, count: usize, max: usize) -> Result<(), Violatio
     })
 }
 
-fn ensure(
-    holds: bool,
-    at: &Path<'_>,
-    rule: &str,
-    message: impl FnOnce() -> String,
-) -> Result<(), Violation> {
-    if holds {
-        Ok(())
-    } else {
-        Err(violation(at, rule, message()))
-    }
+fn ensure(holds: bool, at: &Path<'_>, rule: &str, message: impl FnOnce() -> String) -> Result<(), Violation> {
+    if holds { Ok(()) } else { Err(violation(at, rule, message())) }
 }
 
 fn violation(at: &Path<'_>, rule: &str, message: String) -> Violation {
-    Violation {
-        field: at.to_string(),
-        rule: rule.to_owned(),
-        message,
-    }
+    Violation { field: at.to_string(), rule: rule.to_owned(), message }
 }

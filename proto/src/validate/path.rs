@@ -26,10 +26,7 @@ enum Step<'a> {
 
 impl Path<'_> {
     /// The outermost message.
-    pub const ROOT: Path<'static> = Path {
-        parent: None,
-        step: Step::Root,
-    };
+    pub const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
 
     /// The field or oneof `name` of the message here.
     pub fn field(&self, name: &'static str) -> Path<'_> {
@@ -47,10 +44,7 @@ impl Path<'_> {
     }
 
     fn step<'b>(&'b self, step: Step<'b>) -> Path<'b> {
-        Path {
-            parent: Some(self),
-            step,
-        }
+        Path { parent: Some(self), step }
     }
 }
 
@@ -62,9 +56,7 @@ impl fmt::Display for Path<'_> {
         match self.step {
             Step::Root => Ok(()),
             Step::Field(name) => {
-                let is_first = self
-                    .parent
-                    .is_none_or(|parent| matches!(parent.step, Step::Root));
+                let is_first = self.parent.is_none_or(|parent| matches!(parent.step, Step::Root));
                 write!(f, "{}{name}", if is_first { "" } else { "." })
             }
             Step::Index(index) => write!(f, "[{index}]"),

@@ -6,9 +6,7 @@ pub fn is_uri(text: &str) -> bool {
         return false;
     };
     let mut scheme = scheme.bytes();
-    if !scheme
-        .next()
-        .is_some_and(|first| first.is_ascii_alphabetic())
+    if !scheme.next().is_some_and(|first| first.is_ascii_alphabetic())
         || !scheme.all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
     {
         return false;
@@ -57,11 +55,7 @@ fn is_made_of(text: &str, extra: &[u8]) -> bool {
                 let mut hex = || bytes.next().is_some_and(|digit| digit.is_ascii_hexdigit());
                 hex() && hex()
             }
-            _ => {
-                byte.is_ascii_alphanumeric()
-                    || b"-._~!$&'()*+,;=".contains(&byte)
-                    || extra.contains(&byte)
-            }
+            _ => byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte) || extra.contains(&byte),
         };
         if !allowed {
             return false;

@@ -23,7 +23,8 @@ pub fn variables(recipe: &Recipe<'_>, values: &Values) -> BTreeMap<String, Strin
     let run = &action.id.run;
     let mut all = recipe.settings.env.clone();
     for pair in recipe.run_spec.envs.iter().flat_map(|envs| &envs.values) {
-        all.insert(pair.key.clone(), substitute(&pair.value, values));
+        // One that is too long makes the Pod too large, which is told of there.
+        all.insert(pair.key.clone(), substitute(&pair.value, values).unwrap_or_else(|| pair.value.clone()));
     }
     let mut set = |name: &str, value: &str| all.insert(name.to_string(), value.to_string());
     set("_U_ORG_NAME", &run.org);

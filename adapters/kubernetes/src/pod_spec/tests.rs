@@ -64,12 +64,12 @@ fn a_container_becomes_a_pod_with_everything_that_its_process_needs() {
     assert_eq!(
         pod["metadata"],
         json!({
-            "name": "nightly-a0-ub2bdl6ba2b7o4ja-2",
+            "name": "nightly-a0-67z2g7mey7eqje67-2",
             "namespace": "flyte",
             "labels": {
                 "app.kubernetes.io/managed-by": "flyte-manager",
                 "flyte.org/action": "a0",
-                "flyte.org/action-hash": "ub2bdl6ba2b7o4ja",
+                "flyte.org/action-hash": "67z2g7mey7eqje67",
                 "flyte.org/attempt": "2",
                 "flyte.org/domain": "development",
                 "flyte.org/project": "flytesnacks",
@@ -87,7 +87,7 @@ fn a_container_becomes_a_pod_with_everything_that_its_process_needs() {
                 "flyte.org/run": "nightly",
             },
             "ownerReferences": [{
-                "apiVersion": "flyte.org/v1", "kind": "TaskAction", "name": "nightly-a0-ub2bdl6ba2b7o4ja",
+                "apiVersion": "flyte.org/v1", "kind": "TaskAction", "name": "nightly-a0-67z2g7mey7eqje67",
                 "uid": "owner", "controller": true,
             }],
         })
