@@ -138,15 +138,15 @@ impl Embedded {
             let clock = clock.clone();
             Arc::new(move || clock.now())
         };
-        let mut token = [0; 24];
-        random(&mut token);
-        let token: String = token.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut secret = [0; 24];
+        random(&mut secret);
+        let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         let server = ApiServer::new(ApiServerOptions {
             now: now.clone(),
             random: Arc::new(random),
             auto_bind: Some(NODE.into()),
             event_log_max: EVENT_LOG_MAX,
-            token: Some(token),
+            secret: Some(secret),
         });
         let client = server.client(&settings.namespace);
         let mut all: BTreeMap<String, String> =
@@ -189,7 +189,7 @@ pub fn random(buffer: &mut [u8]) {
     getrandom::fill(buffer).expect("the operating system gives random bytes");
 }
 
-/// Writes a file that only this user can read: it holds the token of the cluster.
+/// Writes a file that only this user can read: it holds the secret of the cluster.
 fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;

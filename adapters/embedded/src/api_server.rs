@@ -83,8 +83,8 @@ pub struct Options {
     pub auto_bind: Option<String>,
     /// How many changes watches can go back.
     pub event_log_max: usize,
-    /// The bearer token that the router asks for; the client in this process needs none.
-    pub token: Option<String>,
+    /// The secret that paths have to begin with; the client in this process needs none.
+    pub secret: Option<String>,
 }
 
 pub(crate) struct Shared {
@@ -117,7 +117,7 @@ impl Shared {
 #[derive(Clone)]
 pub struct ApiServer {
     shared: Arc<Shared>,
-    token: Option<String>,
+    secret: Option<String>,
 }
 
 impl ApiServer {
@@ -133,7 +133,7 @@ impl ApiServer {
             interceptor: OnceLock::new(),
             now: options.now,
         };
-        Self { shared: Arc::new(shared), token: options.token }
+        Self { shared: Arc::new(shared), secret: options.secret }
     }
 
     /// A client in this process.
@@ -143,7 +143,7 @@ impl ApiServer {
 
     /// Everything that kubectl asks for.
     pub fn router(&self) -> axum::Router {
-        http::router(self.shared.clone(), self.token.clone())
+        http::router(self.shared.clone(), self.secret.clone())
     }
 
     /// Says where logs come from; the first to say it wins.
@@ -158,14 +158,11 @@ impl ApiServer {
 
     /// A kubeconfig for this server at a URL.
     pub fn kubeconfig(&self, url: &str, namespace: &str) -> String {
-        let user = match &self.token {
-            Some(token) => format!("{{token: {token}}}"),
-            None => "{}".to_string(),
-        };
+        let secret = self.secret.as_ref().map(|secret| format!("/{secret}")).unwrap_or_default();
         format!(
             "apiVersion: v1\nkind: Config\ncurrent-context: flyte-manager\nclusters:\n- name: flyte-manager\n  cluster: \
-             {{server: \"{url}\"}}\nusers:\n- name: flyte-manager\n  user: {user}\ncontexts:\n- name: flyte-manager\n  \
-             context: {{cluster: flyte-manager, user: flyte-manager, namespace: {namespace}}}\n"
+             {{server: \"{url}{secret}\"}}\nusers:\n- name: flyte-manager\n  user: {{}}\ncontexts:\n- name: \
+             flyte-manager\n  context: {{cluster: flyte-manager, user: flyte-manager, namespace: {namespace}}}\n"
         )
     }
 

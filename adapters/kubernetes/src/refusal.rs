@@ -45,9 +45,8 @@ fn of_status(status: &Status) -> CreateRefusal {
         .details
         .as_ref()
         .map(|details| details.retry_after_seconds)
-        .and_then(|seconds| u64::try_from(seconds).ok())
         .filter(|seconds| *seconds > 0)
-        .map(|seconds| seconds.saturating_mul(1_000));
+        .map(|seconds| u64::from(seconds) * 1_000);
     if is_too_large(&kube::Error::Api(Box::new(status.clone()))) {
         return impossible(
             "PodTooLarge",

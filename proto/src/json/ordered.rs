@@ -21,7 +21,7 @@ pub fn encode(message: &DynamicMessage) -> Vec<u8> {
             Value::Map(entries) => {
                 if let Kind::Message(entry) = field.kind() {
                     let mut sorted: Vec<(&MapKey, &Value)> = entries.iter().collect();
-                    sorted.sort_by(|(left, _), (right, _)| left.cmp(right));
+                    sorted.sort_by_key(|(left, _)| *left);
                     for (key, value) in sorted {
                         let mut pair = DynamicMessage::new(entry.clone());
                         pair.set_field(&entry.map_entry_key_field(), key.clone().into());

@@ -23,31 +23,37 @@ const BODY_MAX_BYTES: usize = 3 * 1024 * 1024;
 /// The most objects of one page when nobody says.
 const LIST_MAX: usize = 10_000;
 
-/// Serves everything; only to those who bring the token when there is one.
-pub fn router(shared: Arc<Shared>, token: Option<String>) -> Router {
-    let token = token.map(|token| format!("Bearer {token}"));
+/// Serves everything; when there is a secret, only under a path that begins with it. A secret in a header would not do:
+/// kubectl sends none over plain HTTP.
+pub fn router(shared: Arc<Shared>, secret: Option<String>) -> Router {
+    let prefix = secret.map(|secret| format!("/{secret}"));
     Router::new().fallback(move |request: Request| {
         let shared = shared.clone();
-        let allowed = token.as_ref().is_none_or(|token| {
-            request
-                .headers()
-                .get(header::AUTHORIZATION)
-                .is_some_and(|given| given.as_bytes() == token.as_bytes())
-        });
+        let path = request.uri().path();
+        let path = match &prefix {
+            None => Some(path.to_string()),
+            Some(prefix) => path.strip_prefix(prefix.as_str()).map(str::to_string),
+        };
         async move {
-            if allowed || matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz") {
-                handle(shared, request).await
-            } else {
-                refused(&Refused::new(401, "Unauthorized", "Unauthorized"))
+            match path {
+                Some(path) => handle(shared, path, request).await,
+                None if matches!(request.uri().path(), "/healthz" | "/livez" | "/readyz") => {
+                    "ok".into_response()
+                }
+                None => refused(&Refused::new(
+                    401,
+                    "Unauthorized",
+                    "the address of this server has a secret part; use the kubeconfig that names it",
+                )),
             }
         }
     })
 }
 
-async fn handle(shared: Arc<Shared>, request: Request) -> Response {
+async fn handle(shared: Arc<Shared>, path: String, request: Request) -> Response {
     let info = RequestInfo {
         method: request.method().to_string(),
-        path: request.uri().path().to_string(),
+        path,
         query: request.uri().query().unwrap_or_default().to_string(),
     };
     let interceptor = shared.interceptor.get().cloned();
@@ -175,9 +181,13 @@ async fn route(shared: &Arc<Shared>, path: &str, call: &Call) -> Result<Response
             .map(|group| answer(&group))
             .ok_or_else(Refused::no_resource),
         // kubectl checks objects against these before it sends them; nothing in them means that it checks nothing.
-        ["openapi", "v2"] => {
-            Ok(([(header::CONTENT_TYPE, call.header(header::ACCEPT).to_string())], "").into_response())
+        ["openapi", "v2"] if call.header(header::ACCEPT).contains("protobuf") => {
+            let kind = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+            Ok(([(header::CONTENT_TYPE, kind)], "").into_response())
         }
+        ["openapi", "v2"] => Ok(answer(
+            &json!({"swagger": "2.0", "info": {"title": "flyte-manager", "version": "1"}, "paths": {}}),
+        )),
         ["openapi", "v3"] => Ok(answer(&json!({"paths": {}}))),
         ["api", "v1", rest @ ..] => group(shared, "", "v1", rest, call).await,
         ["apis", name, version, rest @ ..] => group(shared, name, version, rest, call).await,

@@ -30,10 +30,13 @@ pub fn table(resource: &Resource, items: &[Arc<Value>], metadata: Value, now: Ti
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": definitions, "rows": rows})
 }
 
+/// Makes a cell of an object, at a time.
+type Cell = Box<dyn Fn(&Value, Timestamp) -> Value>;
+
 struct Column {
     name: String,
     kind: String,
-    cell: Box<dyn Fn(&Value, Timestamp) -> Value>,
+    cell: Cell,
 }
 
 fn column(name: &str, kind: &str, cell: impl Fn(&Value, Timestamp) -> Value + 'static) -> Column {
@@ -68,7 +71,7 @@ fn columns(resource: &Resource) -> Vec<Column> {
         }
         "/events" => {
             columns.clear();
-            columns.push(column("Last Seen", "date", |event, now| age_of_event(event, now)));
+            columns.push(column("Last Seen", "date", age_of_event));
             columns.push(path_column("Type", "/type"));
             columns.push(path_column("Reason", "/reason"));
             columns.push(path_column("Object", "/involvedObject/name"));

@@ -71,12 +71,12 @@ fn no(status: StatusCode, why: impl Into<String>) -> Response {
     (status, why.into() + "\n").into_response()
 }
 
-fn granted(services: &Services, token: &str, way: Way) -> Result<Grant, Response> {
-    let grant = Grant::read(token, &services.link_key).filter(|grant| grant.way == way).ok_or_else(|| {
-        no(StatusCode::FORBIDDEN, "this link was not granted by this server; ask for a new one")
-    })?;
+fn granted(services: &Services, token: &str, way: Way) -> Result<Grant, &'static str> {
+    let grant = Grant::read(token, &services.link_key)
+        .filter(|grant| grant.way == way)
+        .ok_or("this link was not granted by this server; ask for a new one")?;
     if grant.expires_at < services.store.clock().now() {
-        return Err(no(StatusCode::FORBIDDEN, "this link has expired; ask for a new one"));
+        return Err("this link has expired; ask for a new one");
     }
     Ok(grant)
 }
@@ -90,7 +90,7 @@ pub async fn put(
 ) -> Response {
     let grant = match granted(&services, &token, Way::Put) {
         Ok(grant) => grant,
-        Err(response) => return response,
+        Err(why) => return no(StatusCode::FORBIDDEN, why),
     };
     // Uploads are held in memory, so few are taken at a time.
     let Ok(_permit) = services.uploads.acquire().await else {
@@ -124,7 +124,7 @@ pub async fn get(
 ) -> Response {
     let grant = match granted(&services, &token, Way::Get) {
         Ok(grant) => grant,
-        Err(response) => return response,
+        Err(why) => return no(StatusCode::FORBIDDEN, why),
     };
     match services.objects.get(&grant.uri, services.limits.upload_max_bytes).await {
         Ok(Some(bytes)) => {

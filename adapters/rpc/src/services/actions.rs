@@ -60,7 +60,7 @@ fn watch(
         futures::pin_mut!(updates);
         while let Some(update) = updates.next().await {
             let message = match update? {
-                Update::Child(update) => Message::ActionUpdate(update),
+                Update::Child(update) => Message::ActionUpdate(*update),
                 Update::Sentinel => Message::ControlMessage(w::ControlMessage { sentinel: true }),
             };
             yield a::WatchForUpdatesResponse { message: Some(message) };

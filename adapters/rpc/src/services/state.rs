@@ -69,7 +69,7 @@ fn watch(call: Call, request: w::WatchRequest) -> impl Stream<Item = Result<w::W
         futures::pin_mut!(updates);
         while let Some(update) = updates.next().await {
             let message = match update? {
-                Update::Child(update) => Message::ActionUpdate(update),
+                Update::Child(update) => Message::ActionUpdate(*update),
                 Update::Sentinel => Message::ControlMessage(w::ControlMessage { sentinel: true }),
             };
             yield w::WatchResponse { message: Some(message) };
@@ -80,7 +80,7 @@ fn watch(call: Call, request: w::WatchRequest) -> impl Stream<Item = Result<w::W
 /// What a parent is told.
 pub enum Update {
     /// The state of a child.
-    Child(w::ActionUpdate),
+    Child(Box<w::ActionUpdate>),
     /// All children that there were at the beginning have been told of.
     Sentinel,
 }
@@ -96,7 +96,7 @@ pub fn children(call: Call, parent: ActionId) -> impl Stream<Item = Result<Updat
             match item? {
                 Item::Rows(rows) => {
                     for row in rows {
-                        yield Update::Child(to_proto::action_update(&row));
+                        yield Update::Child(Box::new(to_proto::action_update(&row)));
                     }
                 }
                 Item::CaughtUp => yield Update::Sentinel,
