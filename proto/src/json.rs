@@ -7,6 +7,7 @@
 
 use prost::{Message, Name};
 use prost_reflect::{DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions};
+use serde::de::Error as _;
 
 use crate::DESCRIPTOR_POOL;
 
@@ -57,10 +58,15 @@ pub fn decode<M: Message + Name + Default>(json: &[u8]) -> Result<M, JsonError> 
     exact::check(json, &descriptor).map_err(invalid)?;
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     let options = DeserializeOptions::new().deny_unknown_fields(false);
-    let dynamic =
-        DynamicMessage::deserialize_with_options(descriptor, &mut deserializer, &options).map_err(invalid)?;
+    let mut track = serde_path_to_error::Track::new();
+    let tracked = serde_path_to_error::Deserializer::new(&mut deserializer, &mut track);
+    let read = DynamicMessage::deserialize_with_options(descriptor, tracked, &options);
+    let dynamic = read.map_err(|cause| match track.path().to_string() {
+        path if path == "." => invalid(cause),
+        path => invalid(serde_json::Error::custom(format!("{path}: {cause}"))),
+    })?;
     deserializer.end().map_err(invalid)?;
-    M::decode(ordered::encode(&dynamic).as_slice()).map_err(|error| invalid(serde::de::Error::custom(error)))
+    M::decode(ordered::encode(&dynamic).as_slice()).map_err(|error| invalid(serde_json::Error::custom(error)))
 }
 
 fn descriptor<M: Name>() -> Result<MessageDescriptor, JsonError> {
