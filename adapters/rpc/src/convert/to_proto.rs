@@ -228,7 +228,11 @@ pub fn action_update(row: &ActionRow) -> workflow::ActionUpdate {
                 ..Default::default()
             }
         }),
-        output_uri: action.output_uri.clone(),
+        // The SDK warns of a task without a place for its outputs, even while it runs.
+        output_uri: match (action.kind, action.output_uri.as_str()) {
+            (Kind::Task, "") => action.output_prefix(action.attempt().number),
+            (_, uri) => uri.to_string(),
+        },
         value: None,
         address: None,
     }
