@@ -32,7 +32,9 @@ pub fn router(shared: Arc<Shared>, secret: Option<String>) -> Router {
         let path = request.uri().path();
         let path = match &prefix {
             None => Some(path.to_string()),
-            Some(prefix) => path.strip_prefix(prefix.as_str()).map(str::to_string),
+            Some(prefix) => {
+                path.strip_prefix(prefix.as_str()).filter(|rest| rest.starts_with('/')).map(str::to_string)
+            }
         };
         async move {
             match path {
