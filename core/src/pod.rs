@@ -176,3 +176,6 @@ pub enum Proof {
     /// The Pod is gone and nobody saw its end; only the outputs can tell (case 11).
     Vanished(Failure),
 }
+
+#[cfg(test)]
+mod tests;
