@@ -110,9 +110,9 @@ async fn scopes_hold_the_runs_of_one_project_or_task() {
     five_runs(&store).await;
     let text = str::to_string;
     let project =
-        |name: &str| RunScope::Project { org: text(""), project: text(name), domain: text("development") };
+        |name: &str| RunScope::Project { org: text("local"), project: text(name), domain: text("development") };
     let task = |name: &str| RunScope::TaskName {
-        org: text(""),
+        org: text("local"),
         project: text("flytesnacks"),
         domain: text("development"),
         name: text(name),
@@ -120,7 +120,7 @@ async fn scopes_hold_the_runs_of_one_project_or_task() {
     let version =
         |version: &str| RunScope::Task(TaskId { version: text(version), ..meta("hello.main").task.unwrap() });
     for (scope, found) in [
-        (RunScope::Org(text("")), "edcba"),
+        (RunScope::Org(text("local")), "edcba"),
         (RunScope::Org(text("other")), ""),
         (project("flytesnacks"), "edcba"),
         (project("other"), ""),

@@ -26,7 +26,7 @@ pub async fn open(dir: &Path) -> Store {
 }
 
 pub fn run_id(name: &str) -> RunId {
-    RunId::new("", "flytesnacks", "development", name)
+    RunId::new("local", "flytesnacks", "development", name)
 }
 
 fn spec(kind: SpecKind, bytes: &[u8]) -> Spec {
@@ -50,7 +50,7 @@ pub fn new_action(run: &RunId, name: &str, parent: Option<&str>) -> NewAction {
 pub fn meta(task: &str) -> ActionMeta {
     ActionMeta {
         task: Some(TaskId {
-            org: String::new(),
+            org: "local".into(),
             project: "flytesnacks".into(),
             domain: "development".into(),
             name: task.into(),
