@@ -2,6 +2,7 @@
 
 use crate::rng::Rng;
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use turso_core::io::FileSyncType;
 use turso_core::io::clock::{Clock, MonotonicInstant, WallClockInstant};
@@ -28,7 +29,12 @@ struct State {
     full: bool,
     /// What has happened, for the report.
     fired: BTreeMap<&'static str, u64>,
+    /// Tells disks of one process apart.
+    number: u64,
 }
+
+/// Counts the disks of this process.
+static DISKS: AtomicU64 = AtomicU64::new(0);
 
 /// A disk that worlds keep over restarts.
 #[derive(Clone)]
@@ -45,6 +51,7 @@ impl Disk {
             sync_errors_per_mille: 0,
             full: false,
             fired: BTreeMap::new(),
+            number: DISKS.fetch_add(1, Ordering::Relaxed),
         })))
     }
 
@@ -99,8 +106,9 @@ impl Disk {
 
     /// The path of the database for the process that mounts the disk next. It differs each time, because the engine keeps
     /// open databases by path for the whole process; the disk has one file behind all of them.
-    pub fn path(&self, world: u64) -> String {
-        format!("/world-{world}/{}/flyte.db", self.state().generation)
+    pub fn path(&self) -> String {
+        let state = self.state();
+        format!("/disk-{}/{}/flyte.db", state.number, state.generation)
     }
 
     /// How often each fault has happened.
