@@ -17,6 +17,8 @@ mod schema;
 mod selector;
 mod status;
 mod table;
+#[cfg(test)]
+mod tests;
 mod typed;
 
 pub use cluster::{Now, Random};
