@@ -4,15 +4,22 @@
 //! router serves a client in this process without sockets, and kubectl on a loopback port.
 
 mod cluster;
+mod definitions;
 mod discovery;
 mod http;
+mod json_path;
+mod limits;
 mod names;
 mod patch;
+mod pods;
 mod resource;
 mod schema;
 mod selector;
 mod status;
 mod table;
+#[cfg(test)]
+mod tests;
+mod typed;
 
 pub use cluster::{Now, Random};
 pub use status::Refused;
@@ -62,6 +69,8 @@ pub struct RequestInfo {
     pub path: String,
     /// The query, undecoded.
     pub query: String,
+    /// The body, whole.
+    pub body: bytes::Bytes,
 }
 
 /// Stands before the API server and may hold up, refuse or lose what goes through; the simulator has one.
@@ -172,7 +181,7 @@ impl ApiServer {
         let resource =
             cluster.resources().find(|found| found.group == group && found.plural == plural).cloned();
         let Some(resource) = resource else { return Vec::new() };
-        let page = cluster.list(&resource, "", &selector::Selector::default(), 0, "");
+        let page = cluster.list(&resource, &cluster::Query::default());
         page.map(|page| page.items.iter().map(|item| item.as_ref().clone()).collect()).unwrap_or_default()
     }
 

@@ -2,7 +2,7 @@
 //! (<https://kubernetes.io/docs/concepts/overview/kubernetes-api/#discovery-api>).
 
 use super::cluster::Cluster;
-use super::resource::Resource;
+use super::resource::{PODS, Resource};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -54,6 +54,7 @@ pub fn resources(cluster: &Cluster, group: &str, version: &str) -> Option<Value>
             "kind": resource.kind,
             "verbs": VERBS,
             "shortNames": resource.short_names,
+            "categories": resource.categories,
             "storageVersionHash": "",
         }));
         if resource.has_status {
@@ -65,8 +66,12 @@ pub fn resources(cluster: &Cluster, group: &str, version: &str) -> Option<Value>
                 "verbs": ["get", "patch", "update"],
             }));
         }
-        if resource.key() == "/pods" {
-            resources.push(json!({"name": "pods/log", "singularName": "", "namespaced": true, "kind": "Pod", "verbs": ["get"]}));
+        if resource.key() == PODS {
+            for (name, kind, verb) in [("pods/binding", "Binding", "create"), ("pods/log", "Pod", "get")] {
+                resources.push(
+                    json!({"name": name, "singularName": "", "namespaced": true, "kind": kind, "verbs": [verb]}),
+                );
+            }
         }
     }
     Some(

@@ -23,9 +23,37 @@ pub struct Resource {
     pub has_status: bool,
     /// The structural schema, for custom resources.
     pub schema: Option<Value>,
-    /// Columns for kubectl: name, type, path.
-    pub columns: Vec<(String, String, String)>,
+    /// Columns for kubectl, of custom resources.
+    pub columns: Vec<PrinterColumn>,
+    /// Fields of custom resources that can be selected by, as JSON paths.
+    pub selectable_fields: Vec<String>,
+    /// Groups of kinds that kubectl takes, such as `all`.
+    pub categories: Vec<String>,
+    /// Whether a PUT without a version is taken.
+    pub takes_blind_updates: bool,
 }
+
+/// A column that a CustomResourceDefinition asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PrinterColumn {
+    /// The heading.
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub kind: String,
+    /// Where the value is in the object.
+    pub path: String,
+    /// Above 0 it is shown in wide tables only.
+    pub priority: i64,
+}
+
+/// The key of Pods.
+pub const PODS: &str = "/pods";
+/// The key of namespaces.
+pub const NAMESPACES: &str = "/namespaces";
+/// The key of events as objects.
+pub const EVENTS: &str = "/events";
+/// The key of the definitions of custom resources.
+pub const DEFINITIONS: &str = "apiextensions.k8s.io/customresourcedefinitions";
 
 impl Resource {
     /// The version as objects name it.
@@ -54,16 +82,34 @@ impl Resource {
             short_names: names["shortNames"].as_array().into_iter().flatten().filter_map(text).collect(),
             namespaced: spec["scope"] == "Namespaced",
             has_status: version["subresources"].get("status").is_some(),
-            schema: version["schema"].get("openAPIV3Schema").cloned(),
+            schema: Some(version["schema"].get("openAPIV3Schema").cloned().unwrap_or(Value::Bool(true))),
             columns: version["additionalPrinterColumns"]
                 .as_array()
                 .into_iter()
                 .flatten()
                 .filter_map(|column| {
-                    Some((text(&column["name"])?, text(&column["type"])?, text(&column["jsonPath"])?))
+                    Some(PrinterColumn {
+                        name: text(&column["name"])?,
+                        kind: text(&column["type"])?,
+                        path: text(&column["jsonPath"])?,
+                        priority: column["priority"].as_i64().unwrap_or(0),
+                    })
                 })
                 .collect(),
+            selectable_fields: version["selectableFields"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|field| text(&field["jsonPath"]))
+                .collect(),
+            categories: names["categories"].as_array().into_iter().flatten().filter_map(text).collect(),
+            takes_blind_updates: false,
         })
+    }
+
+    /// Whether it was defined by a CustomResourceDefinition.
+    pub fn is_custom(&self) -> bool {
+        self.schema.is_some()
     }
 }
 
@@ -82,6 +128,13 @@ pub fn built_in() -> Vec<Resource> {
                 has_status,
                 schema: None,
                 columns: Vec::new(),
+                selectable_fields: Vec::new(),
+                categories: if plural == "pods" || plural == "services" {
+                    vec!["all".into()]
+                } else {
+                    Vec::new()
+                },
+                takes_blind_updates: !matches!(plural, "leases" | "customresourcedefinitions"),
             }
         };
     vec![

@@ -1,7 +1,9 @@
 //! Label and field selectors
 //! (<https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors>).
 
+use super::resource::Resource;
 use super::status::Refused;
+use flyte_core::text;
 use serde_json::Value;
 
 /// A condition on the labels or fields of objects.
@@ -20,21 +22,37 @@ enum Requirement {
 }
 
 impl Selector {
-    /// Reads `labelSelector` and `fieldSelector`.
+    /// Reads `labelSelector` and `fieldSelector` for objects of a kind.
     ///
     /// # Errors
-    /// When one of them makes no sense.
-    pub fn parse(labels: &str, fields: &str) -> Result<Self, Refused> {
-        let all = |text: &str| {
+    /// When one of them makes no sense, or the kind cannot be selected by a field.
+    pub fn parse(resource: &Resource, labels: &str, fields: &str) -> Result<Self, Refused> {
+        let all = |text: &str, read: fn(&str) -> Option<Requirement>| {
+            let unreadable = |part: &str| {
+                Refused::bad_request(format!("unable to parse requirement: {}", text::bounded(part, 128)))
+            };
             split(text)
                 .into_iter()
-                .map(|part| {
-                    requirement(part)
-                        .ok_or_else(|| Refused::bad_request(format!("unable to parse requirement: {part}")))
-                })
+                .map(|part| read(part).ok_or_else(|| unreadable(part)))
                 .collect::<Result<Vec<_>, _>>()
         };
-        Ok(Self { labels: all(labels)?, fields: all(fields)? })
+        let selector = Self { labels: all(labels, requirement)?, fields: all(fields, equation)? };
+        for requirement in &selector.fields {
+            let (Requirement::In(field, _)
+            | Requirement::NotIn(field, _)
+            | Requirement::Exists(field)
+            | Requirement::Missing(field)) = requirement;
+            if !is_field(resource, field) {
+                let field = text::bounded(field, 128);
+                return Err(Refused::bad_request(format!("field label not supported: {field}")));
+            }
+        }
+        Ok(selector)
+    }
+
+    /// Whether everything is chosen.
+    pub fn is_everything(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty()
     }
 
     /// Whether the object meets all conditions.
@@ -84,8 +102,63 @@ fn split(text: &str) -> Vec<&str> {
     parts.into_iter().map(str::trim).filter(|part| !part.is_empty()).collect()
 }
 
+/// Whether objects of a kind can be selected by a field.
+fn is_field(resource: &Resource, field: &str) -> bool {
+    let own: &[&str] = match resource.key().as_str() {
+        "/pods" => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ],
+        "/nodes" => &["spec.unschedulable"],
+        "/namespaces" => &["status.phase"],
+        "/secrets" => &["type"],
+        "/services" => &["spec.clusterIP", "spec.type"],
+        "/events" => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source.component",
+            "type",
+        ],
+        _ => &[],
+    };
+    let selectable = || resource.selectable_fields.iter().any(|found| found.trim_start_matches('.') == field);
+    matches!(field, "metadata.name" | "metadata.namespace") || own.contains(&field) || selectable()
+}
+
+/// A condition on a field: fields can be compared only.
+fn equation(part: &str) -> Option<Requirement> {
+    let (field, value, equal) = match part.split_once("!=") {
+        Some((field, value)) => (field, value, false),
+        None => {
+            let (field, value) = part.split_once("==").or_else(|| part.split_once('='))?;
+            (field, value, true)
+        }
+    };
+    let (field, values) = (field.trim(), vec![value.trim().to_string()]);
+    if field.is_empty() {
+        return None;
+    }
+    let field = if field == "source" { "source.component" } else { field }.to_string();
+    Some(if equal { Requirement::In(field, values) } else { Requirement::NotIn(field, values) })
+}
+
+/// A condition on a label.
 fn requirement(part: &str) -> Option<Requirement> {
-    let key = |text: &str| Some(text.trim().to_string()).filter(|key| !key.is_empty() && !key.contains(' '));
+    let key = |text: &str| {
+        Some(text.trim().to_string()).filter(|key| !key.is_empty() && !key.contains(char::is_whitespace))
+    };
     if let Some((left, right)) = part.split_once('(') {
         let values: Vec<String> =
             right.strip_suffix(')')?.split(',').map(|value| value.trim().to_string()).collect();
@@ -112,12 +185,14 @@ fn requirement(part: &str) -> Option<Requirement> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api_server::resource::built_in;
     use serde_json::json;
 
     #[test]
     fn selectors_choose_by_labels_and_fields() {
         let object =
             json!({"metadata": {"name": "p", "labels": {"app": "x", "tier": ""}}, "spec": {"nodeName": "n"}});
+        let pods = built_in().into_iter().find(|resource| resource.plural == "pods").unwrap();
         for (labels, fields, chosen) in [
             ("", "", true),
             ("app=x", "", true),
@@ -132,13 +207,16 @@ mod tests {
             ("", "status.phase=", true),
         ] {
             assert_eq!(
-                Selector::parse(labels, fields).unwrap().matches(&object),
+                Selector::parse(&pods, labels, fields).unwrap().matches(&object),
                 chosen,
                 "{labels} {fields}"
             );
         }
         for labels in ["=x", "a b", "a in x", "a within (x)", "in (x)"] {
-            assert!(Selector::parse(labels, "").is_err(), "{labels}");
+            assert!(Selector::parse(&pods, labels, "").is_err(), "{labels}");
+        }
+        for fields in ["metadata.name", "=x", "spec.hostNetwork=true", "status.phase in (x)"] {
+            assert!(Selector::parse(&pods, "", fields).is_err(), "{fields}");
         }
     }
 }

@@ -82,6 +82,28 @@ impl Refused {
         Self::new(410, "Expired", message)
     }
 
+    /// The version is newer than anything that has happened.
+    pub fn too_new(asked: u64, now: u64) -> Self {
+        Self {
+            details: json!({
+                "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+                "retryAfterSeconds": 1,
+            }),
+            ..Self::new(504, "Timeout", format!("Too large resource version: {asked}, current: {now}"))
+        }
+    }
+
+    /// The body or the object has too many bytes.
+    pub fn too_large() -> Self {
+        let message = format!("Request entity too large: limit is {}", super::limits::BYTES_MAX);
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
+    /// The format of the body is not one that is taken here.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
     /// The body of the answer.
     pub fn body(&self) -> Value {
         json!({

@@ -1,132 +1,131 @@
 //! Tables for `kubectl get`
 //! (<https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables>).
 
+mod columns;
+mod pod;
+
 use super::resource::Resource;
+use columns::columns;
 use flyte_core::Timestamp;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// How much of the objects is in the rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Include {
+    /// Nothing.
+    None,
+    /// Their metadata.
+    #[default]
+    Metadata,
+    /// All of them.
+    Object,
+}
+
+impl Include {
+    /// The value of the parameter `includeObject`.
+    pub fn of(text: &str) -> Self {
+        match text {
+            "None" => Self::None,
+            "Object" => Self::Object,
+            _ => Self::Metadata,
+        }
+    }
+}
+
 /// The objects as rows.
-pub fn table(resource: &Resource, items: &[Arc<Value>], metadata: Value, now: Timestamp) -> Value {
+pub fn table(
+    resource: &Resource,
+    items: &[Arc<Value>],
+    metadata: Value,
+    include: Include,
+    now: Timestamp,
+) -> Value {
     let columns = columns(resource);
     let definitions: Vec<Value> = columns
         .iter()
         .map(|column| {
-            json!({"name": column.name, "type": column.kind, "format": if column.name == "Name" { "name" } else { "" },
-                   "description": "", "priority": 0})
+            json!({
+                "name": column.name,
+                "type": column.kind,
+                "format": if column.name == "Name" { "name" } else { "" },
+                "description": column.name,
+                "priority": column.priority,
+            })
         })
         .collect();
     let rows: Vec<Value> = items
         .iter()
         .map(|object| {
             let cells: Vec<Value> = columns.iter().map(|column| (column.cell)(object, now)).collect();
-            json!({"cells": cells, "object": {
-                "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
-                "metadata": object["metadata"],
-            }})
+            match include {
+                Include::None => json!({"cells": cells, "object": null}),
+                Include::Object => json!({"cells": cells, "object": object.as_ref()}),
+                Include::Metadata => json!({"cells": cells, "object": {
+                    "kind": "PartialObjectMetadata",
+                    "apiVersion": "meta.k8s.io/v1",
+                    "metadata": object["metadata"],
+                }}),
+            }
         })
         .collect();
-    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": definitions, "rows": rows})
-}
-
-/// Makes a cell of an object, at a time.
-type Cell = Box<dyn Fn(&Value, Timestamp) -> Value>;
-
-struct Column {
-    name: String,
-    kind: String,
-    cell: Cell,
-}
-
-fn column(name: &str, kind: &str, cell: impl Fn(&Value, Timestamp) -> Value + 'static) -> Column {
-    Column { name: name.into(), kind: kind.into(), cell: Box::new(cell) }
-}
-
-fn path_column(name: &str, path: &'static str) -> Column {
-    column(name, "string", move |object, _| object.pointer(path).cloned().unwrap_or(json!("")))
-}
-
-fn columns(resource: &Resource) -> Vec<Column> {
-    let mut columns = vec![path_column("Name", "/metadata/name")];
-    let age_column =
-        || column("Age", "date", |object, now| age(&object["metadata"]["creationTimestamp"], now));
-    match resource.key().as_str() {
-        "/pods" => {
-            columns.push(column("Ready", "string", |pod, _| {
-                let all = pod["spec"]["containers"].as_array().map_or(0, Vec::len);
-                let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
-                json!(format!("{}/{all}", statuses.filter(|status| status["ready"] == true).count()))
-            }));
-            columns.push(column("Status", "string", |pod, _| json!(pod_status(pod))));
-            columns.push(column("Restarts", "integer", |pod, _| {
-                let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
-                json!(statuses.map(|status| status["restartCount"].as_i64().unwrap_or(0)).sum::<i64>())
-            }));
-            columns.push(age_column());
-        }
-        "/namespaces" => {
-            columns.push(path_column("Status", "/status/phase"));
-            columns.push(age_column());
-        }
-        "/events" => {
-            columns.clear();
-            columns.push(column("Last Seen", "date", age_of_event));
-            columns.push(path_column("Type", "/type"));
-            columns.push(path_column("Reason", "/reason"));
-            columns.push(path_column("Object", "/involvedObject/name"));
-            columns.push(path_column("Message", "/message"));
-        }
-        _ if resource.columns.is_empty() => columns.push(age_column()),
-        _ => {
-            for (name, kind, path) in resource.columns.clone() {
-                let is_date = kind == "date";
-                columns.push(column(&name, &kind, move |object, now| {
-                    let found = path
-                        .split('.')
-                        .filter(|part| !part.is_empty())
-                        .try_fold(object, |value, part| value.get(part));
-                    match found {
-                        Some(time) if is_date => age(time, now),
-                        Some(value) => value.clone(),
-                        None => Value::Null,
-                    }
-                }));
-            }
-        }
-    }
-    columns
-}
-
-fn pod_status(pod: &Value) -> String {
-    if pod["metadata"]["deletionTimestamp"].is_string() {
-        return "Terminating".into();
-    }
-    for status in pod["status"]["containerStatuses"].as_array().into_iter().flatten() {
-        let state = &status["state"];
-        for reason in [&state["waiting"]["reason"], &state["terminated"]["reason"]] {
-            if let Some(reason) = reason.as_str() {
-                return reason.into();
-            }
-        }
-    }
-    pod["status"]["reason"].as_str().or(pod["status"]["phase"].as_str()).unwrap_or("Unknown").into()
-}
-
-fn age_of_event(event: &Value, now: Timestamp) -> Value {
-    let time = if event["lastTimestamp"].is_string() { &event["lastTimestamp"] } else { &event["eventTime"] };
-    age(time, now)
+    json!({
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": definitions,
+        "rows": rows,
+    })
 }
 
 /// How long ago, as kubectl writes it.
 fn age(time: &Value, now: Timestamp) -> Value {
     let Some(time) = time.as_str().and_then(Timestamp::parse) else { return json!("<unknown>") };
-    let s = now.since_ms(time) / 1_000;
-    json!(match s {
-        0..120 => format!("{s}s"),
-        120..600 => format!("{}m{}s", s / 60, s % 60),
-        600..10_800 => format!("{}m", s / 60),
-        10_800..172_800 => format!("{}h", s / 3_600),
-        _ => format!("{}d", s / 86_400),
-    })
+    json!(duration(now.since_ms(time) / 1_000))
+}
+
+/// A duration for people: two parts while it is short, one when it is long.
+fn duration(seconds: u64) -> String {
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    let two = |large: u64, unit: &str, small: u64, small_unit: &str| match small {
+        0 => format!("{large}{unit}"),
+        small => format!("{large}{unit}{small}{small_unit}"),
+    };
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..600 => two(minutes, "m", seconds % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, "d", hours % 24, "h"),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => two(days / 365, "y", days % 365, "d"),
+        _ => format!("{}y", days / 365),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_as_kubectl_writes_them() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (3_600, "60m"),
+            (10_800, "3h"),
+            (11_000, "3h3m"),
+            (30_000, "8h"),
+            (172_800, "2d"),
+            (180_000, "2d2h"),
+            (700_000, "8d"),
+            (63_072_000 + 86_400, "2y1d"),
+            (300_000_000, "9y"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
 }
