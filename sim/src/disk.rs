@@ -27,6 +27,7 @@ struct State {
     write_errors_per_mille: u64,
     sync_errors_per_mille: u64,
     full: bool,
+    lies: bool,
     /// What has happened, for the report.
     fired: BTreeMap<&'static str, u64>,
     /// Tells disks of one process apart.
@@ -50,6 +51,7 @@ impl Disk {
             write_errors_per_mille: 0,
             sync_errors_per_mille: 0,
             full: false,
+            lies: false,
             fired: BTreeMap::new(),
             number: DISKS.fetch_add(1, Ordering::Relaxed),
         })))
@@ -71,6 +73,11 @@ impl Disk {
         self.state().full = full;
     }
 
+    /// Makes the disk say that it has synced what it has not.
+    pub fn set_lies(&self, lies: bool) {
+        self.state().lies = lies;
+    }
+
     /// The power fails: what was not synced is lost, or kept in part and out of order.
     pub fn power_loss(&self) {
         let mut state = self.state();
@@ -82,7 +89,11 @@ impl Disk {
             for (pos, bytes) in content.pending.drain(..) {
                 if rng.chance(400) {
                     // A torn write keeps its beginning, in sectors of 512 bytes.
-                    let keep = if rng.chance(300) { rng.below(bytes.len() as u64 + 1) as usize / 512 * 512 } else { bytes.len() };
+                    let keep = if rng.chance(300) {
+                        rng.below(bytes.len() as u64 + 1) as usize / 512 * 512
+                    } else {
+                        bytes.len()
+                    };
                     put(&mut image, pos, &bytes[..keep]);
                 }
             }
@@ -168,7 +179,7 @@ impl IO for Mount {
     }
 
     fn generate_random_number(&self) -> i64 {
-        self.disk.state().rng.next() as i64
+        self.disk.state().rng.draw() as i64
     }
 
     fn fill_bytes(&self, dest: &mut [u8]) {
@@ -197,7 +208,8 @@ impl Handle {
         if state.generation != self.generation {
             return Err(error(std::io::ErrorKind::BrokenPipe, "write"));
         }
-        let grows = state.files.get(&self.name).is_none_or(|file| file.now.len() < pos as usize + bytes.len());
+        let grows =
+            state.files.get(&self.name).is_none_or(|file| file.now.len() < pos as usize + bytes.len());
         if state.full && grows {
             *state.fired.entry("F11 disk full").or_default() += 1;
             return Err(error(std::io::ErrorKind::StorageFull, "write"));
@@ -264,6 +276,9 @@ impl File for Handle {
             } else if state.rng.chance(per_mille) {
                 *state.fired.entry("F11 sync error").or_default() += 1;
                 Err(error(std::io::ErrorKind::Other, "sync"))
+            } else if state.lies {
+                *state.fired.entry("lying sync").or_default() += 1;
+                Ok(())
             } else {
                 if let Some(content) = state.files.get_mut(&self.name) {
                     content.durable.clone_from(&content.now);

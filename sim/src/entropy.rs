@@ -58,7 +58,11 @@ pub fn wall_ms() -> i64 {
 /// # Safety
 /// `buffer` has to have room for `len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn getrandom(buffer: *mut libc::c_void, len: libc::size_t, flags: libc::c_uint) -> libc::ssize_t {
+pub unsafe extern "C" fn getrandom(
+    buffer: *mut libc::c_void,
+    len: libc::size_t,
+    flags: libc::c_uint,
+) -> libc::ssize_t {
     let filled = WORLD.try_with(|world| {
         let Ok(mut world) = world.try_borrow_mut() else { return false };
         let Some(rng) = world.as_mut() else { return false };

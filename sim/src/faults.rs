@@ -36,6 +36,9 @@ pub struct Faults {
     pub pod_trouble: u64,
     /// F36: how many times a stranger deletes TaskActions and Pods.
     pub strangers: u64,
+    /// The disk says that it has synced and has not: no manager can stand that, and the oracle has to notice (M5). Never
+    /// on by a seed.
+    pub lying_disk: bool,
 }
 
 impl Faults {
@@ -64,6 +67,7 @@ impl Faults {
             clock_jumps: on(8),
             pod_trouble: on(500),
             strangers: on(16),
+            lying_disk: false,
         }
     }
 }

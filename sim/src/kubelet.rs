@@ -26,7 +26,9 @@ enum Fate {
     Errors,
     Evicted,
     /// It is gone without a trace, with its outputs or without.
-    Vanishes { outputs: bool },
+    Vanishes {
+        outputs: bool,
+    },
     /// Its image is late by so many ticks.
     SlowImage(u64),
     /// It goes from Pending to its end in one step.
@@ -112,11 +114,21 @@ impl Kubelet {
                 _ => Fate::Succeeds,
             }
         };
-        Known { fate, start: rng.between(1, 10), run: rng.between(1, 240), age: 0, end: rng.between(0, 20), done: false }
+        Known {
+            fate,
+            start: rng.between(1, 10),
+            run: rng.between(1, 240),
+            age: 0,
+            end: rng.between(0, 20),
+            done: false,
+        }
     }
 
     async fn tick(&mut self, pod: &Value) {
-        let (Some(name), Some(uid)) = (pod["metadata"]["name"].as_str(), pod["metadata"]["uid"].as_str()) else { return };
+        let (Some(name), Some(uid)) = (pod["metadata"]["name"].as_str(), pod["metadata"]["uid"].as_str())
+        else {
+            return;
+        };
         if !self.known.contains_key(uid) {
             let fate = self.fate();
             self.known.insert(uid.to_string(), fate);
@@ -165,7 +177,8 @@ impl Kubelet {
                     Fate::Evicted => ("Failed", Value::Null),
                     Fate::Vanishes { outputs } => {
                         if outputs {
-                            let _ = self.objects.put(&format!("{prefix}/outputs.pb"), bytes::Bytes::new()).await;
+                            let _ =
+                                self.objects.put(&format!("{prefix}/outputs.pb"), bytes::Bytes::new()).await;
                         }
                         let _ = self.pods.delete(name, &DeleteParams::default().grace_period(0)).await;
                         return;

@@ -30,7 +30,8 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     if cli.verbose {
         let filter = tracing_subscriber::EnvFilter::try_from_default_env();
-        let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("sim=trace,flyte_kubernetes=debug"));
+        let filter =
+            filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("sim=trace,flyte_kubernetes=debug"));
         tracing_subscriber::fmt().with_env_filter(filter).without_time().with_writer(std::io::stderr).init();
     }
     let world = |seed| run(Options { seed, faults: None, runs: cli.runs });

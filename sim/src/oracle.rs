@@ -16,8 +16,8 @@ struct Seen {
     ends: BTreeMap<String, Action>,
     /// The furthest that watchers were told of each action, by stream: attempt and rank.
     furthest: BTreeMap<(u64, String), (u32, u8)>,
-    /// The uid of each Pod by name.
-    pods: BTreeMap<String, String>,
+    /// The uid of each Pod by name, and whether it has been seen to have ended.
+    pods: BTreeMap<String, (String, bool)>,
     pods_seen: u64,
     streamed: u64,
 }
@@ -62,7 +62,8 @@ impl Oracle {
         let key = (stream, name.to_string());
         let before = seen.furthest.get(&key).copied();
         if before.is_some_and(|before| before > told) {
-            seen.violations.push(format!("S8: stream {stream} went back from {before:?} to {told:?} of {name}"));
+            seen.violations
+                .push(format!("S8: stream {stream} went back from {before:?} to {told:?} of {name}"));
         }
         seen.furthest.insert(key, told);
     }
@@ -74,15 +75,17 @@ impl Oracle {
         for pod in pods {
             let text = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or_default().to_string();
             let (name, uid) = (text("/metadata/name"), text("/metadata/uid"));
-            match seen.pods.get(&name).cloned() {
-                Some(known) if known != uid => {
-                    seen.violations.push(format!("S3: Pod {name} was made twice, as {known} and {uid}"));
-                }
-                Some(_) => {}
-                None => seen.pods_seen += 1,
-            }
-            seen.pods.insert(name, uid);
             let ended = matches!(text("/status/phase").as_str(), "Succeeded" | "Failed");
+            match seen.pods.get(&name).cloned() {
+                // A Pod that was lost before the database knew of it may be made again; one that had ended may not.
+                Some((known, true)) if known != uid => {
+                    seen.violations
+                        .push(format!("S3: Pod {name} had ended as {known} and was made again as {uid}"));
+                }
+                Some((known, _)) if known == uid => {}
+                _ => seen.pods_seen += 1,
+            }
+            seen.pods.insert(name, (uid, ended));
             if pod["metadata"]["deletionTimestamp"].is_null() && !ended {
                 *live.entry(text("/metadata/labels/flyte.org~1action-hash")).or_default() += 1;
             }
@@ -103,7 +106,12 @@ impl Oracle {
             }
             return;
         }
-        let comparable = Action { in_cluster: false, version: 0, updated_at: action.ended_at.unwrap_or(action.created_at), ..action.clone() };
+        let comparable = Action {
+            in_cluster: false,
+            version: 0,
+            updated_at: action.ended_at.unwrap_or(action.created_at),
+            ..action.clone()
+        };
         match seen.ends.get(&action.id.to_string()) {
             Some(first) if *first != comparable => {
                 let text = format!("S1: {} had ended as {} and is {}", action.id, first.phase, action.phase);
@@ -125,14 +133,20 @@ impl Oracle {
             };
             for action in all {
                 if !action.phase.is_terminal() {
-                    self.violation("L1", format!("{} is still {}: {:?}", action.id, action.phase, action.attempt()));
+                    self.violation(
+                        "L1",
+                        format!("{} is still {}: {:?}", action.id, action.phase, action.attempt()),
+                    );
                 }
                 if action.in_cluster {
                     self.violation("L4", format!("{} was not collected", action.id));
                 }
                 let allowed = action.policy.user_retries + action.policy.system_retries + 1;
                 if action.attempts.len() as u32 > allowed {
-                    self.violation("S11", format!("{} had {} attempts of {allowed}", action.id, action.attempts.len()));
+                    self.violation(
+                        "S11",
+                        format!("{} had {} attempts of {allowed}", action.id, action.attempts.len()),
+                    );
                 }
             }
             let aborted = self.seen().aborted.contains(&name);

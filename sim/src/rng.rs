@@ -13,14 +13,14 @@ impl Rng {
 
     /// The numbers of a part of the world.
     pub fn child(&self, name: &str) -> Self {
-        let hash = name
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+        });
         Self(self.0 ^ hash)
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -30,7 +30,7 @@ impl Rng {
 
     /// A number from 0 up to `end`, which it is not.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
+        self.draw() % end.max(1)
     }
 
     /// A number between the two, both possible.
@@ -46,7 +46,7 @@ impl Rng {
     /// Fills a buffer.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         for chunk in buffer.chunks_mut(8) {
-            let bytes = self.next().to_le_bytes();
+            let bytes = self.draw().to_le_bytes();
             chunk.copy_from_slice(&bytes[..chunk.len()]);
         }
     }

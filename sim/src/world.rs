@@ -110,7 +110,10 @@ impl Parts {
 pub fn run(options: Options) -> Outcome {
     let seed = options.seed;
     let (sender, receiver) = std::sync::mpsc::channel();
-    #[allow(clippy::disallowed_methods, reason = "each world has a thread of its own, and nothing else runs on it")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "each world has a thread of its own, and nothing else runs on it"
+    )]
     let thread = std::thread::Builder::new().name(format!("world-{seed}")).spawn(move || {
         entropy::enter(seed);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
@@ -151,7 +154,9 @@ async fn simulate(options: Options) -> Outcome {
     let server_rng = Mutex::new(rng.child("api server"));
     let server = ApiServer::new(ServerOptions {
         now: Arc::new(|| Timestamp::from_ms(entropy::wall_ms())),
-        random: Arc::new(move |buffer| server_rng.lock().unwrap_or_else(PoisonError::into_inner).fill(buffer)),
+        random: Arc::new(move |buffer| {
+            server_rng.lock().unwrap_or_else(PoisonError::into_inner).fill(buffer)
+        }),
         auto_bind: Some("node".into()),
         event_log_max: 4_096,
         secret: None,
@@ -169,7 +174,10 @@ async fn simulate(options: Options) -> Outcome {
         storm: Arc::new(true.into()),
         manager: Arc::default(),
     };
-    server.set_interceptor(Arc::new(Weather { parts: parts.clone(), rng: Mutex::new(parts.rng.child("weather")) }));
+    server.set_interceptor(Arc::new(Weather {
+        parts: parts.clone(),
+        rng: Mutex::new(parts.rng.child("weather")),
+    }));
     manager::prepare(&parts).await;
 
     let kubelet = Kubelet::new(
@@ -215,6 +223,7 @@ fn calm(parts: &Parts) {
     parts.storm.store(false, std::sync::atomic::Ordering::Relaxed);
     parts.disk.set_errors(0, 0);
     parts.disk.set_full(false);
+    parts.disk.set_lies(false);
     parts.trace.note("the storm is over");
 }
 
@@ -222,12 +231,13 @@ fn calm(parts: &Parts) {
 async fn chaos(parts: Parts) {
     let mut rng = parts.rng.child("chaos");
     parts.disk.set_errors(parts.faults.disk_write_errors, parts.faults.disk_sync_errors);
+    parts.disk.set_lies(parts.faults.lying_disk);
     let mut plan: Vec<(u64, u8)> = Vec::new();
     let mut add = |count: u64, kind: u8, rng: &mut Rng| {
         plan.extend((0..count).map(|_| (rng.below(STORM_S * 1_000), kind)));
     };
     let every = parts.faults.watch_cut_every_s;
-    add(if every > 0 { STORM_S / every } else { 0 }, 0, &mut rng);
+    add(STORM_S.checked_div(every).unwrap_or(0), 0, &mut rng);
     add(parts.faults.disk_full, 1, &mut rng);
     add(parts.faults.clock_jumps, 2, &mut rng);
     add(parts.faults.strangers, 3, &mut rng);
@@ -270,9 +280,13 @@ async fn stranger(parts: &Parts, rng: &mut Rng) {
     let client = parts.server.client("flyte");
     let params = kube::api::DeleteParams::default();
     if plural == "pods" {
-        let _ = kube::Api::<k8s_openapi::api::core::v1::Pod>::namespaced(client, "flyte").delete(name, &params).await;
+        let _ = kube::Api::<k8s_openapi::api::core::v1::Pod>::namespaced(client, "flyte")
+            .delete(name, &params)
+            .await;
     } else {
-        let _ = kube::Api::<flyte_kubernetes::TaskAction>::namespaced(client, "flyte").delete(name, &params).await;
+        let _ = kube::Api::<flyte_kubernetes::TaskAction>::namespaced(client, "flyte")
+            .delete(name, &params)
+            .await;
     }
 }
 
@@ -288,12 +302,8 @@ impl Weather {
     }
 
     fn error(&self) -> Refused {
-        let errors = [
-            (429, "TooManyRequests"),
-            (500, "InternalError"),
-            (503, "ServiceUnavailable"),
-            (504, "Timeout"),
-        ];
+        let errors =
+            [(429, "TooManyRequests"), (500, "InternalError"), (503, "ServiceUnavailable"), (504, "Timeout")];
         let (code, reason) = errors[self.draw(|rng| rng.below(4)) as usize];
         Refused::new(code, reason, "the weather is bad")
     }

@@ -110,9 +110,18 @@ impl Store {
             visitors,
             batch_max: options.batch_max.max(1),
             next_seq,
-            failed: failed_sender,
+            failed: failed_sender.clone(),
         };
-        tokio::spawn(writer.run(receiver));
+        let writing = tokio::spawn(writer.run(receiver));
+        // The engine panics where it cannot go on, such as after a sync that failed: what it then has in memory may not
+        // be what the disk has, and only a new start can tell.
+        tokio::spawn(async move {
+            if let Err(ended) = writing.await
+                && ended.is_panic()
+            {
+                failed_sender.send_replace(Some("its engine gave up; the log says why".into()));
+            }
+        });
         let inner = Inner { commands, readers: Readers::new(readers), hub, clock: options.clock, failed };
         Ok(Self { inner: Arc::new(inner) })
     }

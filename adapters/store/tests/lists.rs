@@ -109,8 +109,11 @@ async fn scopes_hold_the_runs_of_one_project_or_task() {
     let store = open(dir.path()).await;
     five_runs(&store).await;
     let text = str::to_string;
-    let project =
-        |name: &str| RunScope::Project { org: text("local"), project: text(name), domain: text("development") };
+    let project = |name: &str| RunScope::Project {
+        org: text("local"),
+        project: text(name),
+        domain: text("development"),
+    };
     let task = |name: &str| RunScope::TaskName {
         org: text("local"),
         project: text("flytesnacks"),

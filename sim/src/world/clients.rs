@@ -204,14 +204,19 @@ async fn watch(parts: Parts, number: u64, run: String) {
             loop {
                 match messages.message().await {
                     Ok(Some(message)) => {
-                        let status = message.details.and_then(|details| details.action).and_then(|action| action.status);
+                        let status = message
+                            .details
+                            .and_then(|details| details.action)
+                            .and_then(|action| action.status);
                         let Some(status) = status else { continue };
                         last = Phase::from_number(status.phase).unwrap_or(last);
                         parts.oracle.streamed(number * 1_000 + stream, &run, status.attempts, last);
                     }
                     Ok(None) => {
                         if !last.is_terminal() {
-                            parts.oracle.violation("S9", format!("the stream of {run} ended cleanly at {last}"));
+                            parts
+                                .oracle
+                                .violation("S9", format!("the stream of {run} ended cleanly at {last}"));
                         }
                         return true;
                     }

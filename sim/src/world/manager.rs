@@ -102,11 +102,13 @@ async fn start(parts: &Parts, rng: &mut Rng) -> Result<(Manager, tokio::task::Jo
         },
     });
     let dead = CancellationToken::new();
-    let names = Mutex::new(Rng::new(rng.next()));
+    let names = Mutex::new(Rng::new(rng.draw()));
     let services = Services {
         store: store.clone(),
         objects: parts.objects.clone(),
-        random: Arc::new(move |buffer: &mut [u8]| names.lock().unwrap_or_else(PoisonError::into_inner).fill(buffer)),
+        random: Arc::new(move |buffer: &mut [u8]| {
+            names.lock().unwrap_or_else(PoisonError::into_inner).fill(buffer)
+        }),
         readiness: Arc::new(|| async { Ok(()) }.boxed()),
         limits: Limits { page: 7, ..Limits::default() },
         defaults: Defaults::default(),
