@@ -16,17 +16,24 @@ pub fn of(pairs: &[c::KeyValuePair]) -> Option<Vec<EnvVar>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// What every container of an attempt is told: the configuration's variables, the run's, and what the SDK's own process
-/// needs to find its run, its storage and this manager.
-pub fn variables(recipe: &Recipe<'_>, values: &Values) -> BTreeMap<String, String> {
+/// What every container of an attempt is told.
+pub struct Variables {
+    /// What the run asks for, and what the SDK's own process needs to find its run and this manager: these win.
+    given: BTreeMap<String, String>,
+    /// What the configuration says, and what is good for most: a container's own variables win over these.
+    defaults: BTreeMap<String, String>,
+}
+
+/// The variables of an attempt.
+pub fn variables(recipe: &Recipe<'_>, values: &Values) -> Variables {
     let action = &recipe.row.action;
     let run = &action.id.run;
-    let mut all = recipe.settings.env.clone();
+    let mut given = BTreeMap::new();
     for pair in recipe.run_spec.envs.iter().flat_map(|envs| &envs.values) {
         // One that is too long makes the Pod too large, which is told of there.
-        all.insert(pair.key.clone(), substitute(&pair.value, values).unwrap_or_else(|| pair.value.clone()));
+        given.insert(pair.key.clone(), substitute(&pair.value, values).unwrap_or_else(|| pair.value.clone()));
     }
-    let mut set = |name: &str, value: &str| all.insert(name.to_string(), value.to_string());
+    let mut set = |name: &str, value: &str| given.insert(name.to_string(), value.to_string());
     set("_U_ORG_NAME", &run.org);
     set("FLYTE_INTERNAL_EXECUTION_PROJECT", &run.project);
     set("FLYTE_INTERNAL_EXECUTION_DOMAIN", &run.domain);
@@ -38,17 +45,23 @@ pub fn variables(recipe: &Recipe<'_>, values: &Values) -> BTreeMap<String, Strin
         set("_U_EP_OVERRIDE", &recipe.settings.endpoint);
         set("_U_INSECURE", "1");
     }
+    // Logs are watched while they are written; Python would keep lines back for a pipe.
+    let mut defaults = BTreeMap::from([("PYTHONUNBUFFERED".to_string(), "1".to_string())]);
     if action.run_output_base.starts_with("file://") || action.run_output_base.starts_with('/') {
         // The SDK's storage layer makes no directories by itself.
-        all.entry("FSSPEC_FILE".to_string()).or_insert_with(|| r#"{"auto_mkdir": true}"#.to_string());
+        defaults.insert("FSSPEC_FILE".to_string(), r#"{"auto_mkdir": true}"#.to_string());
     }
-    all
+    defaults.extend(recipe.settings.env.clone());
+    Variables { given, defaults }
 }
 
-/// Adds variables to a container; its own win, apart from the run's, which the user has set last.
-pub fn add(container: &mut Container, variables: &BTreeMap<String, String>) {
+/// Adds variables to a container.
+pub fn add(container: &mut Container, variables: &Variables) {
     let mut env = container.env.take().unwrap_or_default();
-    env.retain(|own| !variables.contains_key(&own.name));
-    env.extend(variables.iter().map(|(name, value)| variable(name, value)));
+    env.retain(|own| !variables.given.contains_key(&own.name));
+    let mut all = variables.defaults.clone();
+    all.retain(|name, _| !env.iter().any(|own| own.name == *name));
+    all.extend(variables.given.clone());
+    env.extend(all.into_iter().map(|(name, value)| variable(name, value)));
     container.env = Some(env);
 }

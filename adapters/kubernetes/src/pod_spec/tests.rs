@@ -110,6 +110,7 @@ fn a_container_becomes_a_pod_with_everything_that_its_process_needs() {
                     env("FLYTE_INTERNAL_EXECUTION_PROJECT", "flytesnacks"),
                     env("FSSPEC_FILE", "{\"auto_mkdir\": true}"),
                     env("LOG_LEVEL", "30"),
+                    env("PYTHONUNBUFFERED", "1"),
                     env("RUN_NAME", "nightly"),
                     env("_U_EP_OVERRIDE", "localhost:8090"),
                     env("_U_INSECURE", "1"),
