@@ -237,12 +237,10 @@ impl<'a> Loop<'a> {
             return;
         }
         let now = self.store.clock().now();
-        let ready: Vec<String> =
-            self.dirty.iter().filter(|hash| !self.busy.contains(*hash)).cloned().collect();
-        for hash in ready {
-            if self.running.len() >= self.settings.max_concurrent {
-                return;
-            }
+        // At most `max_concurrent` are busy, so the first that is not is found at once, however many wait.
+        while self.running.len() < self.settings.max_concurrent
+            && let Some(hash) = self.dirty.iter().find(|hash| !self.busy.contains(*hash)).cloned()
+        {
             self.dirty.remove(&hash);
             self.plan_one(&hash, now);
         }

@@ -12,9 +12,11 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Sleep;
 
 /// The most bytes of a message that a container leaves.
 const MESSAGE_MAX_BYTES: usize = 4096;
@@ -99,6 +101,7 @@ impl PodRun {
             spec.active_deadline_seconds.and_then(|s| u64::try_from(s).ok()).map(Duration::from_secs);
         let deadline = tokio::time::sleep(deadline.unwrap_or(Duration::from_secs(u64::from(u32::MAX))));
         tokio::pin!(deadline);
+        let own_grace = self.own_grace();
         self.report().await;
 
         for (index, container) in spec.init_containers.iter().flatten().enumerate() {
@@ -115,13 +118,9 @@ impl PodRun {
             loop {
                 let ended = tokio::select! {
                     biased;
-                    Some(grace) = deleted(&mut self.deletion) => {
+                    (why, grace) = told_to_end(&mut self.deletion, deadline.as_mut(), own_grace) => {
                         self.stop_all(&mut ends, &mut running, grace).await;
-                        return Some(Why::Deleted);
-                    }
-                    () = &mut deadline => {
-                        self.stop_all(&mut ends, &mut running, self.own_grace()).await;
-                        return Some(Why::TooLong);
+                        return Some(why);
                     }
                     Some(ended) = ends.next() => ended,
                 };
@@ -158,13 +157,9 @@ impl PodRun {
                 };
                 tokio::select! {
                     biased;
-                    Some(grace) = deleted(&mut self.deletion) => {
+                    (why, grace) = told_to_end(&mut self.deletion, deadline.as_mut(), own_grace) => {
                         self.stop_all(&mut ends, &mut running, grace).await;
-                        return Some(Why::Deleted);
-                    }
-                    () = &mut deadline => {
-                        self.stop_all(&mut ends, &mut running, self.own_grace()).await;
-                        return Some(Why::TooLong);
+                        return Some(why);
                     }
                     () = tokio::time::sleep(wait) => {}
                 }
@@ -181,20 +176,15 @@ impl PodRun {
             }
             tokio::select! {
                 biased;
-                Some(grace) = deleted(&mut self.deletion) => {
+                (why, grace) = told_to_end(&mut self.deletion, deadline.as_mut(), own_grace) => {
                     self.stop_all(&mut ends, &mut running, grace).await;
-                    return Some(Why::Deleted);
-                }
-                () = &mut deadline => {
-                    self.stop_all(&mut ends, &mut running, self.own_grace()).await;
-                    return Some(Why::TooLong);
+                    return Some(why);
                 }
                 Some(ended) = ends.next() => self.note(ended, &mut running),
             }
         }
         // Sidecars end after the containers that they serve, and have the Pod's grace for their last work.
-        let grace = self.own_grace();
-        self.stop_all(&mut ends, &mut running, grace).await;
+        self.stop_all(&mut ends, &mut running, own_grace).await;
         None
     }
 
@@ -453,6 +443,19 @@ async fn deleted(deletion: &mut Deadline) -> Option<Duration> {
         if deletion.changed().await.is_err() {
             return Some(Duration::ZERO);
         }
+    }
+}
+
+/// Returns when the containers have to end, with why and how long they have for it.
+async fn told_to_end(
+    deletion: &mut Deadline,
+    deadline: Pin<&mut Sleep>,
+    own_grace: Duration,
+) -> (Why, Duration) {
+    tokio::select! {
+        biased;
+        grace = deleted(deletion) => (Why::Deleted, grace.unwrap_or_default()),
+        () = deadline => (Why::TooLong, own_grace),
     }
 }
 
