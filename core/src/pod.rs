@@ -5,7 +5,7 @@ mod classify;
 mod outcome;
 
 pub use classify::{classify, container_ended};
-pub use outcome::{ErrorDocument, OutputsFound, conclude};
+pub use outcome::{COLLECTOR_CODE, ErrorDocument, OutputsFound, conclude};
 
 use crate::{Failure, Phase, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -237,6 +237,51 @@ async fn a_deleted_pod_is_asked_to_end_and_then_made_to_with_everything_it_start
 }
 
 #[tokio::test]
+async fn a_deletion_without_grace_ends_what_is_being_asked_to_end() {
+    let world = world();
+    let spec = json!({"containers": [shell("c", "trap '' TERM; echo up; while :; do sleep 0.1; done")], "terminationGracePeriodSeconds": 600});
+    world.create(pod("p", spec)).await;
+    world.until("p", |status| status["phase"] == "Running").await;
+    let uid = world.pods.get("p").await.unwrap().metadata.uid.unwrap();
+    world.pods.delete("p", &DeleteParams::default()).await.unwrap();
+    world.pods.delete("p", &DeleteParams::default().grace_period(1)).await.unwrap();
+    world.shutdown.cancel();
+    tokio::time::timeout(PATIENCE, world.running).await.expect("the node does not end").unwrap();
+    let gone = await_condition(world.pods.clone(), "p", conditions::is_deleted(&uid));
+    tokio::time::timeout(PATIENCE, gone).await.expect("the Pod stays").unwrap();
+}
+
+#[tokio::test]
+async fn a_sidecar_hears_that_it_has_to_end_however_short_the_task() {
+    let world = world();
+    for n in 0..10 {
+        let mount = json!([{"name": "v", "mountPath": "/v"}]);
+        // It takes a while until it listens, as a program does that has to be loaded first.
+        let mut sidecar = shell(
+            "side",
+            "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; trap 'echo done > /v/seen; exit 0' TERM; while :; do sleep 0.02; done",
+        );
+        sidecar["restartPolicy"] = json!("Always");
+        sidecar["volumeMounts"] = mount.clone();
+        let spec = json!({
+            "initContainers": [sidecar], "containers": [shell("main", "true")],
+            "volumes": [{"name": "v", "emptyDir": {}}],
+        });
+        let status = world.run(&format!("p{n}"), spec).await;
+        assert_eq!(status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"], 0, "{status}");
+    }
+}
+
+#[tokio::test]
+async fn a_long_log_keeps_every_character() {
+    let world = world();
+    let script = "i=0; while [ $i -lt 400 ]; do i=$((i+1)); echo größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe größe; done";
+    world.run("p", json!({"containers": [shell("c", script)]})).await;
+    let log = world.log("p").await;
+    assert_eq!((log.matches("größe").count(), log.contains('\u{fffd}')), (400 * 28, false));
+}
+
+#[tokio::test]
 async fn limits_and_deadlines_end_a_pod_with_their_reasons() {
     let world = world();
     let slow = json!({"containers": [shell("c", "sleep 600")], "activeDeadlineSeconds": 1, "terminationGracePeriodSeconds": 1});

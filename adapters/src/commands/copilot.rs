@@ -18,12 +18,13 @@ pub async fn run(way: Copilot) -> Result<ExitCode, String> {
             download(&objects, &inputs_uri, &dir, &format).await.map_err(|error| error.to_string())?;
         }
         Copilot::Upload { dir, outputs_prefix, interface, format: _ } => {
+            // First of all: a task may be over in a moment, and whoever does not listen yet is ended unheard.
+            let mut ended = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
             let bytes = base64::engine::general_purpose::STANDARD
                 .decode(interface)
                 .map_err(|error| format!("--interface is not base 64: {error}"))?;
             let interface = TypedInterface::decode(bytes.as_slice())
                 .map_err(|error| format!("--interface is not a TypedInterface: {error}"))?;
-            let mut ended = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
             // The Pod's end of life is told by the signal that sidecars get once the containers have ended.
             ended.recv().await;
             let objects = storage(&outputs_prefix)?;

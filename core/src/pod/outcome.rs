@@ -26,6 +26,10 @@ pub struct ErrorDocument {
     pub origin: Origin,
 }
 
+/// The code of an error document that our own collector of output files wrote. It did not see how the task ended, so it
+/// is no word of the task's.
+pub const COLLECTOR_CODE: &str = "OutputsInvalid";
+
 /// Decides how the attempt ended. `Ok` is success.
 ///
 /// The order of proof: an error document is the task's own last word and wins over the exit code (the SDK exits with 0
@@ -36,6 +40,9 @@ pub struct ErrorDocument {
 /// The failure that ends the attempt.
 pub fn conclude(finish: &Finish, found: &OutputsFound, outputs_needed: bool) -> Result<(), Failure> {
     if let Some(document) = &found.error {
+        if let (Proof::Failed(failure), COLLECTOR_CODE) = (&finish.proof, document.code.as_str()) {
+            return Err(failure.clone());
+        }
         return Err(Failure {
             retryable: document.recoverable,
             ..Failure::retryable(document.origin, &document.code, &document.message)

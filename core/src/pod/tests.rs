@@ -323,6 +323,7 @@ fn outputs_and_the_pod_decide_together() {
         recoverable,
         origin: Origin::User,
     };
+    let collectors = || ErrorDocument { code: COLLECTOR_CODE.into(), ..document(true) };
     let failed = || Proof::Failed(failure(Origin::User, "Error"));
     let lost = || Proof::Vanished(failure(Origin::System, "PodLost"));
     for (proof, outputs, error, needed, result) in [
@@ -333,6 +334,8 @@ fn outputs_and_the_pod_decide_together() {
         (Proof::Completed, true, Some(document(false)), true, "ValueError false"),
         (failed(), true, None, true, "Error true"),
         (failed(), false, Some(document(false)), true, "ValueError false"),
+        (failed(), false, Some(collectors()), true, "Error true"),
+        (Proof::Completed, false, Some(collectors()), true, "OutputsInvalid true"),
         (lost(), true, None, true, "ok"),
         (lost(), false, None, true, "PodLost true"),
         (lost(), false, None, false, "PodLost true"),

@@ -64,9 +64,9 @@ impl ContainerLogs {
     pub(crate) fn tail(&self, uid: &str, container: &str, max_bytes: usize) -> String {
         let key = (uid.to_string(), container.to_string());
         let Some(entry) = self.lock().get(&key).cloned() else { return String::new() };
-        let text = std::fs::read(&entry.path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        let text: String =
-            text.unwrap_or_default().lines().map(|line| split(line).1.to_string() + "\n").collect();
+        // Each line is longer in the file, by its time; twice the bytes hold what is asked for.
+        let text = end_of(&entry.path, 2 * max_bytes as u64 + CHUNK_BYTES as u64).unwrap_or_default();
+        let text: String = text.lines().map(|line| split(line).1.to_string() + "\n").collect();
         let mut start = text.len().saturating_sub(max_bytes);
         while !text.is_char_boundary(start) {
             start += 1;
@@ -144,6 +144,22 @@ impl Inner {
     }
 }
 
+/// The whole lines at the end of a file.
+fn end_of(path: &Path, max_bytes: u64) -> std::io::Result<String> {
+    let mut file = File::open(path)?;
+    let from = file.metadata()?.len().saturating_sub(max_bytes);
+    file.seek(std::io::SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    // The first line is whole only at the beginning of the file.
+    Ok(if from == 0 {
+        text
+    } else {
+        text.split_once('\n').map(|(_, rest)| rest.to_string()).unwrap_or_default()
+    })
+}
+
 /// The time of a line and its text.
 fn split(line: &str) -> (Option<Timestamp>, &str) {
     match line.split_once(' ') {
@@ -167,8 +183,7 @@ impl PodLogs for ContainerLogs {
             })?;
             let file = File::open(&entry.path).map_err(|error| format!("the log cannot be read: {error}"))?;
             let since = query.since_s.map(|s| s.saturating_mul(1_000));
-            let reader =
-                Reader { file, query: query.clone(), sent: 0, carry: String::new(), since_ms: since };
+            let reader = Reader { file, query: query.clone(), sent: 0, carry: Vec::new(), since_ms: since };
             Ok(stream(reader, entry).boxed_stream())
         }
         .boxed()
@@ -189,7 +204,8 @@ struct Reader {
     file: File,
     query: LogQuery,
     sent: usize,
-    carry: String,
+    /// What has been read of a line that is not complete.
+    carry: Vec<u8>,
     since_ms: Option<u64>,
 }
 
@@ -201,11 +217,11 @@ impl Reader {
         if read == 0 {
             return Ok(None);
         }
-        self.carry.push_str(&String::from_utf8_lossy(buffer.get(..read).unwrap_or_default()));
-        let complete = self.carry.rfind('\n').map_or(0, |end| end + 1);
+        self.carry.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        let complete = self.carry.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let rest = self.carry.split_off(complete);
         let lines = std::mem::replace(&mut self.carry, rest);
-        Ok(Some(lines.lines().map(str::to_string).collect()))
+        Ok(Some(String::from_utf8_lossy(&lines).lines().map(str::to_string).collect()))
     }
 
     fn shown(&self, lines: &[String], now: Option<Timestamp>) -> Vec<u8> {

@@ -28,6 +28,10 @@ const RESTART_WAIT: (Duration, Duration) = (Duration::from_secs(1), Duration::fr
 const STATUS_TRIES: u32 = 5;
 const STATUS_WAIT: Duration = Duration::from_millis(200);
 
+/// How long after its start a process may take to listen to being asked to end, and how often it is looked at.
+const LISTEN_PATIENCE: Duration = Duration::from_secs(2);
+const LISTEN_INTERVAL: Duration = Duration::from_millis(20);
+
 /// When the Pod has to be gone: `None` while it may stay.
 pub type Deadline = watch::Receiver<Option<Grace>>;
 
@@ -353,10 +357,9 @@ impl PodRun {
                     killed = true;
                     tell(running, Stop::Kill);
                 }
-                // A second deletion may leave less time.
-                Some(grace) = deleted(&mut self.deletion), if !killed && grace_is_short(&self.deletion) => {
+                // A second deletion may leave no time.
+                () = no_grace(&mut self.deletion), if !killed => {
                     killed = true;
-                    let _ = grace;
                     tell(running, Stop::Kill);
                 }
             }
@@ -430,8 +433,16 @@ fn is_sidecar(container: &Container) -> bool {
     container.restart_policy.as_deref() == Some("Always")
 }
 
-fn grace_is_short(deletion: &Deadline) -> bool {
-    deletion.borrow().is_some_and(|grace| grace.0.is_zero())
+/// Returns when the Pod has to be gone at once.
+async fn no_grace(deletion: &mut Deadline) {
+    loop {
+        if deletion.borrow_and_update().is_some_and(|grace| grace.0.is_zero()) {
+            return;
+        }
+        if deletion.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// The grace, once the Pod is to be gone. Never `None` when it returns, apart from the end of the node.
@@ -465,12 +476,26 @@ async fn until_end(
     place: Place,
     started: Timestamp,
 ) -> Ended {
+    let began = tokio::time::Instant::now();
     loop {
         tokio::select! {
             biased;
             exit = process.wait() => return Ended { place, exit, started },
             changed = stop.changed() => {
                 let how = if changed.is_ok() { *stop.borrow_and_update() } else { Some(Stop::Kill) };
+                if how == Some(Stop::Ask) {
+                    // A process that was only just started may not listen yet; asking would end it unheard.
+                    let patience = tokio::time::sleep_until(began + LISTEN_PATIENCE);
+                    tokio::pin!(patience);
+                    while !process.listens() && !patience.is_elapsed() && stop.has_changed().is_ok_and(|changed| !changed) {
+                        tokio::select! {
+                            biased;
+                            exit = process.wait() => return Ended { place, exit, started },
+                            () = &mut patience => {}
+                            () = tokio::time::sleep(LISTEN_INTERVAL) => {}
+                        }
+                    }
+                }
                 if let Some(how) = how {
                     process.stop(how);
                 }

@@ -95,6 +95,18 @@ impl Process for LocalProcess {
         }
     }
 
+    fn listens(&self) -> bool {
+        let Some(group) = self.group.filter(|_| self.exit.is_none()) else { return true };
+        let status = std::fs::read_to_string(format!("/proc/{}/status", group.as_raw_nonzero()));
+        // Signals that the process catches or ignores, as bits from the first signal on.
+        let has = |status: &str, name: &str| {
+            let mask = status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+            mask.and_then(|mask| u64::from_str_radix(mask, 16).ok())
+                .is_some_and(|mask| mask >> (Signal::TERM.as_raw() - 1) & 1 == 1)
+        };
+        status.map_or(true, |status| has(&status, "SigCgt:") || has(&status, "SigIgn:"))
+    }
+
     fn wait(&mut self) -> BoxFuture<'_, Exit> {
         async move {
             if let Some(exit) = self.exit {

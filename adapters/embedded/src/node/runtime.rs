@@ -43,6 +43,10 @@ pub enum Stop {
 pub trait Process: Send {
     /// Tells the whole group to end.
     fn stop(&self, how: Stop);
+    /// Whether it would notice being asked to end; without a way to tell, it would.
+    fn listens(&self) -> bool {
+        true
+    }
     /// Returns when the process has ended, its group is gone and its output is in the log. May be dropped and called
     /// again.
     fn wait(&mut self) -> BoxFuture<'_, Exit>;

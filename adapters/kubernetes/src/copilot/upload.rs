@@ -3,6 +3,7 @@
 use super::{CopilotError, file_name};
 use bytes::Bytes;
 use flyte_core::Timestamp;
+use flyte_core::pod::COLLECTOR_CODE;
 use flyte_objects::Objects;
 use flyte_proto::{core as c, task};
 use prost::Message;
@@ -45,7 +46,7 @@ pub async fn upload(objects: &Objects, upload: &Upload<'_>) -> Result<(), Copilo
 async fn fail(objects: &Objects, prefix: &str, message: String) -> Result<(), CopilotError> {
     let document = c::ErrorDocument {
         error: Some(c::ContainerError {
-            code: "OutputsInvalid".into(),
+            code: COLLECTOR_CODE.into(),
             message,
             kind: c::container_error::Kind::Recoverable.into(),
             origin: c::execution_error::ErrorKind::User.into(),
@@ -70,6 +71,9 @@ async fn literal(
         )
     };
     let Ok(metadata) = std::fs::metadata(&file) else { return Ok(Err(missing())) };
+    if !metadata.is_file() {
+        return Ok(Err(format!("what the task left for output '{name}' is not a file")));
+    }
     let unreadable = |error: std::io::Error| CopilotError(format!("cannot read {}: {error}", file.display()));
     if let Some(c::literal_type::Type::Blob(blob)) = kind.and_then(|kind| kind.r#type.as_ref()) {
         let bytes = std::fs::read(&file).map_err(unreadable)?;
